@@ -1,0 +1,208 @@
+"""The answer: :class:`RootCause` and its parts, and the words they use.
+
+Everything here is frozen, strict and free of I/O. The JSON form of :class:`RootCause`
+(``tbparse explain --format json``, :meth:`RootCause.to_json`) is a contract: fields are only
+added, never renamed, and ``schema`` says which edition it is. Its JSON Schema is published by
+``tbparse schema`` and in the package as ``rootcause.schema.json``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+Verdict: TypeAlias = Literal["transient", "real", "unknown", "clean"]
+"""``transient``: the same run may well work; ``real``: it fails again until something is changed;
+``unknown``: the log does not tell (never retried); ``clean``: nothing failed."""
+
+Category: TypeAlias = Literal[
+    "user-code",
+    "config",
+    "dependency",
+    "data",
+    "gpu-memory",
+    "host-memory",
+    "gpu-hardware",
+    "gpu-software",
+    "communication",
+    "network",
+    "storage",
+    "scheduler",
+    "interrupted",
+    "unknown",
+]
+Confidence: TypeAlias = Literal["high", "medium", "low"]
+Origin: TypeAlias = Literal["user", "library", "stdlib", "launcher"]
+"""Whose code a frame is: the user's, an installed library's, Python's, or a launcher's plumbing."""
+
+Relation: TypeAlias = Literal["launcher", "remote", "cause", "context", "group", "root"]
+"""How a link of the chain came from the next one towards the root."""
+
+RetryAction: TypeAlias = Literal["stop", "retry", "retry_elsewhere", "retry_later"]
+Scalar: TypeAlias = bool | int | float | str
+
+_CONFIG = ConfigDict(frozen=True, strict=True, extra="forbid", populate_by_name=True)
+
+
+class Site(BaseModel):
+    """A place in somebody's source: ``line`` is 1-based, ``function`` and ``source`` as the log prints them."""
+
+    model_config = _CONFIG
+
+    path: str
+    line: int | None = None
+    function: str | None = None
+    source: str | None = None
+
+
+class Frame(Site):
+    """One frame of the root traceback, with whose code it is."""
+
+    origin: Origin
+
+
+class ChainLink(BaseModel):
+    """One exception on the way from the outermost to the root."""
+
+    model_config = _CONFIG
+
+    exception: str | None
+    message: str | None = None
+    relation: Relation
+
+
+class Evidence(BaseModel):
+    """A line of the log that the answer rests on.
+
+    ``line`` is the 1-based line number and ``start``/``end`` the byte span (end exclusive) in the raw
+    log; ``text`` is that line without prefixes and control sequences. ``source`` names the file when it
+    is not the log that was asked about (a rank's own log, an error file).
+    """
+
+    model_config = _CONFIG
+
+    line: int
+    start: int
+    end: int
+    text: str
+    source: str | None = None
+
+
+class Secondary(BaseModel):
+    """Another failure of the job: an effect of the root, or not its cause. ``line`` is where its last line is."""
+
+    model_config = _CONFIG
+
+    exception: str | None
+    rank: int | None = None
+    line: int | None = None
+
+
+class Retry(BaseModel):
+    """What to do about it: ``delay_s`` in seconds before, and ``max`` times at most."""
+
+    model_config = _CONFIG
+
+    action: RetryAction = "stop"
+    delay_s: float = 0.0
+    max: int = 0
+
+
+class RootCause(BaseModel):
+    """Why the job died. See the module's docstring for the promise behind the JSON form.
+
+    ``exception`` and ``message`` are the innermost exception as the log prints it (exception is None
+    where none exists: a SIGKILL, a scheduler's kill, a usage error). ``site`` is the deepest frame of the
+    user's code, ``entry`` the first one. ``frames`` is the root traceback without launcher frames,
+    outermost first. ``notes`` says what the answer could not use (a rule that was skipped, text cut off).
+    """
+
+    model_config = _CONFIG
+
+    schema_: Literal[1] = Field(default=SCHEMA_VERSION, alias="schema")
+    verdict: Verdict
+    category: Category | None
+    confidence: Confidence
+    rule: str | None = None
+    title: str | None = None
+    exception: str | None = None
+    message: str | None = None
+    site: Site | None = None
+    entry: Site | None = None
+    frames: tuple[Frame, ...] = ()
+    chain: tuple[ChainLink, ...] = ()
+    rank: int | None = None
+    local_rank: int | None = None
+    host: str | None = None
+    attempt: int | None = None
+    process: str | None = None
+    signal: str | None = None
+    exit_code: int | None = None
+    evidence: tuple[Evidence, ...] = ()
+    captures: dict[str, Scalar | tuple[Scalar, ...]] = Field(default_factory=dict)
+    secondary: tuple[Secondary, ...] = ()
+    advice: tuple[str, ...] = ()
+    retry: Retry = Retry()
+    fingerprint: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def transient(self) -> bool:
+        """True only when running the same again may well work."""
+        return self.verdict == "transient"
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The contract's JSON text; :meth:`from_json` gives an equal object back."""
+        return self.model_dump_json(by_alias=True, indent=indent)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> RootCause:
+        """Read what :meth:`to_json` wrote. Raises ``pydantic.ValidationError`` on anything else."""
+        return cls.model_validate_json(text)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of the contract."""
+    schema = RootCause.model_json_schema(by_alias=True, mode="serialization")
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "RootCause"
+    return schema
+
+
+def signal_name(number: int) -> str | None:
+    """``SIGKILL`` for 9 (the Linux numbering, which is what logs of training jobs carry), None if there is none."""
+    return _SIGNALS.get(number)
+
+
+def signal_number(name: str) -> int | None:
+    """9 for ``SIGKILL``, None for a word that is no signal."""
+    return next((n for n, s in _SIGNALS.items() if s == name), None)
+
+
+_SIGNALS = {
+    1: "SIGHUP",
+    2: "SIGINT",
+    3: "SIGQUIT",
+    4: "SIGILL",
+    5: "SIGTRAP",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    10: "SIGUSR1",
+    11: "SIGSEGV",
+    12: "SIGUSR2",
+    13: "SIGPIPE",
+    14: "SIGALRM",
+    15: "SIGTERM",
+    16: "SIGSTKFLT",
+    17: "SIGCHLD",
+    18: "SIGCONT",
+    19: "SIGSTOP",
+    24: "SIGXCPU",
+    25: "SIGXFSZ",
+    31: "SIGSYS",
+}
