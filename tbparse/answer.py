@@ -1,0 +1,307 @@
+"""From the decision to the answer: site, chain, rank, verdict, advice, fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from tbparse import model
+from tbparse.attribute.cascade import Candidate, Tier
+from tbparse.attribute.job import Decision, Job, decode_returncode
+from tbparse.attribute.unwrap import blame, entry_frame, is_wrapper, short
+from tbparse.model import RootCause, signal_name
+from tbparse.records import Failure, Frame, Line, Link, RankExit
+from tbparse.ruleset.match import Match, RuleSet, convert, default_retry
+
+MAX_FRAMES = 200
+MAX_SECONDARY = 200
+_LOCAL_TIERS = (Tier.SYSTEM, Tier.LOCAL)
+
+
+def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int | None) -> RootCause:
+    """The contract's answer for a decision."""
+    cause = decision.cause
+    if cause is None:
+        unknown = decision.failed is True
+        return RootCause(
+            verdict="unknown" if unknown else "clean",
+            category="unknown" if unknown else None,
+            confidence="low" if unknown else "high" if returncode == 0 else "medium",
+            exit_code=returncode if returncode is not None and returncode >= 0 else None,
+            secondary=_secondary(decision, None),
+            notes=tuple(decision.notes),
+        )
+    failure, root = cause.failure, cause.root
+    links = failure.links
+    site_frame, site_index = blame(links, root.index)
+    outer = [w for w in decision.wrappers if w.failure.kind == "traceback" and w is not cause]
+    entry = _entry(outer, links, site_frame)
+    ruling = _rule(cause, rules)
+    fact = _worker_exit(cause, job.exits)
+    rank, local_rank, host = _place(cause, fact)
+    signal = failure.signal
+    exit_code = failure.exit_code if failure.exit_code is not None and failure.exit_code >= 0 and signal is None else None
+    if exit_code is None and signal is None and fact is not None and fact.exit_code is not None:
+        signal, exit_code = decode_returncode(fact.exit_code)
+    if exit_code is None and signal is None and returncode and not outer:
+        signal, exit_code = decode_returncode(returncode)
+    link = root.link
+    notes = list(dict.fromkeys(decision.notes))
+    if failure.damaged:
+        notes.append(failure.damaged)
+    if cause.tier is Tier.WRAPPER and signal is None:
+        notes.append("what the child printed is not in this log: look where its output went, or run it under `tbparse run`")
+    frames = _frames(links, root.index if link.frames else site_index, notes)
+    return RootCause(
+        verdict=ruling["verdict"],
+        category=ruling["category"],
+        confidence=_confidence(cause),
+        rule=ruling["rule"],
+        title=ruling["title"],
+        exception=link.exception,
+        message=link.message,
+        site=_site(site_frame),
+        entry=_site(entry),
+        frames=frames,
+        chain=_chain(outer, links, root.index),
+        rank=rank,
+        local_rank=local_rank,
+        host=host,
+        attempt=failure.attempt,
+        process=link.process or failure.tags.process,
+        signal=signal_name(signal) or f"signal {signal}" if signal is not None else None,
+        exit_code=exit_code,
+        evidence=_evidence(cause, decision),
+        captures=ruling["captures"],
+        secondary=_secondary(decision, cause),
+        advice=tuple(ruling["advice"]),
+        retry=ruling["retry"],
+        fingerprint=fingerprint(ruling["rule"], link, site_frame),
+        notes=tuple(notes),
+    )
+
+
+def _site(frame: Frame | None) -> model.Site | None:
+    if frame is None:
+        return None
+    return model.Site(path=frame.path, line=frame.line, function=frame.function, source=frame.source)
+
+
+def _entry(outer: Sequence[Candidate], links: Sequence[Link], site: Frame | None) -> Frame | None:
+    """The script: first user frame of the outermost traceback that has one."""
+    for w in sorted(outer, key=lambda c: -c.start):
+        found = entry_frame(w.failure.links)
+        if found is not None and site is not None:
+            return found
+    return entry_frame(links) if site is not None else None
+
+
+def _frames(links: Sequence[Link], index: int, notes: list[str]) -> tuple[model.Frame, ...]:
+    frames = [x for x in links[index].frames if not (x.plumbing and x.origin == "launcher")]
+    if len(frames) > MAX_FRAMES:
+        notes.append(f"{len(frames) - MAX_FRAMES} frames in the middle of the traceback are left out")
+        frames = frames[: MAX_FRAMES // 2] + frames[-MAX_FRAMES // 2 :]
+    return tuple(
+        model.Frame(path=x.path, line=x.line, function=x.function, source=x.source, origin=x.origin) for x in frames
+    )
+
+
+def _chain(outer: Sequence[Candidate], links: Sequence[Link], index: int) -> tuple[model.ChainLink, ...]:
+    chain = [
+        model.ChainLink(exception=w.root.link.exception, message=w.root.link.message, relation="launcher")
+        for w in sorted(outer, key=lambda c: -c.start)[:8]
+    ]
+    for i, link in enumerate(links[: index + 1]):
+        relation = "root" if i == index else "launcher" if short(link.exception) in ("ChildFailedError", "CalledProcessError") else link.relation
+        chain.append(model.ChainLink(exception=link.exception, message=link.message, relation=relation))
+    return tuple(chain)
+
+
+def _worker_exit(cause: Candidate, exits: Sequence[RankExit]) -> RankExit | None:
+    """The launcher's record of the worker in which the cause arose."""
+    failure = cause.failure
+    if not exits:
+        return None
+    if failure.pid is not None:
+        same = [e for e in exits if e.pid == failure.pid]
+        found = next((e for e in same if e.rank is not None), same[0] if same else None)
+        if found is not None:
+            return found
+    rank = cause.root.link.rank if cause.root.link.rank is not None else failure.rank
+    if rank is not None:
+        return next((e for e in exits if e.rank == rank), None)
+    if failure.tags.local_rank is not None:
+        return next((e for e in exits if e.local_rank == failure.tags.local_rank and e.rank is not None), None)
+    if _launchers_own(failure) or failure.kind in ("scheduler", "kernel", "launcher"):
+        return None
+    wanted = [e for e in exits if e.exit_code is not None and (e.exit_code == failure.exit_code if failure.exit_code is not None else e.exit_code > 0)]
+    if failure.signal is not None and failure.kind in ("fault", "native", "exit"):
+        wanted = [e for e in exits if e.exit_code == -failure.signal] or wanted
+    ranked = [e for e in wanted if e.rank is not None] or [e for e in wanted if e.local_rank is not None]
+    return next((e for e in ranked if e.named_root), ranked[0] if ranked else None)
+
+
+def _launchers_own(failure: Failure) -> bool:
+    """The launcher itself raised it: every frame is plumbing or below it."""
+    frames = [x for link in failure.links for x in link.frames]
+    return bool(frames) and frames[0].origin == "launcher" and not any(x.origin == "user" for x in frames) and failure.kind == "traceback"
+
+
+def _place(cause: Candidate, fact: RankExit | None) -> tuple[int | None, int | None, str | None]:
+    """Global rank, local rank, host."""
+    failure = cause.failure
+    rank = cause.root.link.rank if cause.root.link.rank is not None else failure.tags.rank
+    local, host = failure.tags.local_rank, failure.tags.host or cause.root.link.host
+    for twin in cause.twins:
+        if rank is None and failure.tags.local_rank is None:
+            rank, local, host = twin.tags.rank, twin.tags.local_rank, twin.tags.host
+    if rank is None:
+        rank = failure.rank_hint
+    if fact is not None:
+        rank = fact.rank if rank is None else rank
+        local = fact.local_rank if local is None else local
+        host = fact.host if host is None else host
+        if rank is None:
+            rank = fact.local_rank
+    return rank, local, host
+
+
+def _rule(cause: Candidate, rules: RuleSet) -> dict[str, Any]:
+    """Verdict, category and advice: the rule's, turned by its qualifiers; by the failure's structure where no rule fits."""
+    match, root = cause.root.match, cause.root
+    if match is None:
+        return _unruled(cause)
+    rule = match.rule
+    verdict, category, advice, retry = rule.verdict, rule.category, list(rule.advice), rule.retry
+    q = rules.qualify(match, root.link, root.context)
+    if q is not None:
+        if q.get("verdict") and q["verdict"] != verdict and not q.get("retry"):
+            retry = None
+        verdict, category = q.get("verdict") or verdict, q.get("category") or category
+        advice = [*(q.get("advice") or ()), *advice] if not q.get("verdict") else list(q.get("advice") or advice)
+        retry = q.get("retry") or retry
+    captures = {k: convert(v, rule.captures[k]) for k, v in match.groups.items() if k in rule.captures}
+    shown = {k: match.groups[k].strip() for k in captures}
+    return {
+        "verdict": verdict,
+        "category": category,
+        "rule": rule.id,
+        "title": rule.title,
+        "captures": captures,
+        "advice": [line for line in (_fill(a, shown) for a in advice) if line],
+        "retry": model.Retry(**retry) if retry else default_retry(verdict),
+    }
+
+
+def _fill(text: str, values: dict[str, str]) -> str | None:
+    """Advice with its ``{name}`` places filled; None when one has no value."""
+    names = re.findall(r"\{([a-z_][a-z0-9_]*)\}", text)
+    if any(n not in values for n in names):
+        return None
+    for n in names:
+        text = text.replace(f"{{{n}}}", values[n])
+    return text
+
+
+def _unruled(cause: Candidate) -> dict[str, Any]:
+    """No rule fits: what the failure's structure allows to say, and no more."""
+    failure, link = cause.failure, cause.root.link
+    verdict: model.Verdict = "unknown"
+    category: model.Category = "unknown"
+    advice: list[str] = []
+    frames = [x for x in link.frames if not x.plumbing]
+    deepest = frames[-1] if frames else None
+    if failure.kind == "traceback" and link.exception is not None and not is_wrapper(link):
+        if deepest is not None and deepest.origin == "user":
+            verdict, category = "real", "user-code"
+            advice = ["The program itself raised this: read the line under `where`."]
+        elif short(link.exception) == "RuntimeError" and any(x.origin == "user" for x in frames) and not re.search(r"CUDA|NCCL|HIP|timed? ?out|onnection|[Gg]loo|driver", link.message or ""):
+            verdict, category = "real", "user-code"
+            advice = ["A library refused what it was given: look at the arguments on the line under `where`."]
+    elif failure.kind == "usage":
+        verdict, category = "real", "config"
+    elif failure.kind == "exit" and failure.signal is None and failure.exit_code in (2, 126, 127):
+        verdict, category = "real", "config"
+    return {"verdict": verdict, "category": category, "rule": None, "title": None, "captures": {}, "advice": advice, "retry": model.Retry()}
+
+
+def _confidence(cause: Candidate) -> model.Confidence:
+    failure, match = cause.failure, cause.root.match
+    if failure.damaged or cause.tier in (Tier.BARE, Tier.CLOSING, Tier.WRAPPER, Tier.DEMOTED, Tier.THREAD):
+        return "low" if failure.damaged or match is None or cause.tier is not Tier.DEMOTED else "medium"
+    if match is not None and not match.rule.generic and cause.tier in _LOCAL_TIERS:
+        return "high"
+    return "medium"
+
+
+def _evidence(cause: Candidate, decision: Decision) -> tuple[model.Evidence, ...]:
+    lines: list[Line] = []
+    link = cause.root.link
+    for line in (cause.failure.first, link.line, cause.failure.last if cause.failure.kind != "traceback" else None):
+        if line is not None and line.text and line not in lines:
+            lines.append(line)
+    match = cause.root.match
+    if match is not None and match.line_index is not None and match.line_index < len(decision.evidence):
+        extra = decision.evidence[match.line_index]
+        if extra not in lines:
+            lines.append(extra)
+    lines.sort(key=lambda x: x.start)
+    return tuple(
+        model.Evidence(line=x.no, start=x.start, end=x.end, text=_short(x.text), source=cause.failure.source) for x in lines
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 2000 else f"{text[:1500]} … {text[-400:]}"
+
+
+def _secondary(decision: Decision, cause: Candidate | None) -> tuple[model.Secondary, ...]:
+    out: list[model.Secondary] = []
+
+    def add(failure: Failure, link: Link) -> None:
+        line = link.line or failure.first
+        out.append(model.Secondary(exception=link.exception, rank=failure.rank, line=line.no))
+
+    if cause is not None:
+        for twin in cause.twins:
+            add(twin, twin.root)
+        for link in cause.failure.links[cause.root.index + 1 :]:
+            add(cause.failure, link)
+        for link in cause.failure.links:
+            for leaf in link.leaves:
+                add(cause.failure, leaf[-1])
+    for c in decision.candidates:
+        if c is cause or c in decision.wrappers:
+            continue
+        add(c.failure, c.root.link)
+        for twin in c.twins:
+            add(twin, twin.root)
+    return tuple(out[:MAX_SECONDARY])
+
+
+_VOLATILE = (
+    (re.compile(r"0x[0-9a-fA-F]+"), "0x"),
+    (re.compile(r"(?:/[\w.+@-]+)+/([\w.+-]+)"), r"\1"),
+    (re.compile(r"\b[0-9a-f]{8,}\b"), "#"),
+    (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
+    (re.compile(r"\b(?:rank|process|worker|node|host)[ =:_-]*#?"), "rank"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+def fingerprint(rule: str | None, link: Link, site: Frame | None) -> str:
+    """A short hash of what stays the same when the failure comes again: no numbers, addresses, paths of folders or ranks."""
+    message = (link.message or "").split("\n", 1)[0]
+    for pattern, by in _VOLATILE:
+        message = pattern.sub(by, message)
+    where = ""
+    if site is not None:
+        path = site.path.replace("\\", "/").rpartition("/")[2]
+        where = f"{re.sub(r'[0-9]+', '#', path)}:{site.function}"
+    text = "\0".join((rule or "", short(link.exception), message.strip(), where))
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+__all__ = ["Match", "build_answer", "fingerprint"]

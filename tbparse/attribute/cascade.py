@@ -1,0 +1,164 @@
+"""Which of many failures began it: the order of evidence, strongest first.
+
+A scheduler's or the kernel's line beats a local error, a local error beats a worker that died by a signal, and that beats an error
+of communication; a wrapper speaks only when nothing else does. What was logged and survived, what ended a thread,
+and what the interpreter swallowed come last of all. Within a tier the first in the log began it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from tbparse.attribute.unwrap import LAUNCHER_WRAPPERS, Root, is_wrapper, short
+from tbparse.records import Failure, RankExit
+
+
+class Tier(IntEnum):
+    """How strongly a failure speaks for being the cause. Lower is stronger."""
+
+    SYSTEM = 0
+    LOCAL = 1
+    BARE = 2
+    DEATH = 3
+    EFFECT = 4
+    CLOSING = 5
+    WRAPPER = 6
+    DEMOTED = 7
+    THREAD = 8
+    NOTHING = 9
+
+
+TIER_WORDS = {
+    Tier.SYSTEM: "the scheduler or the kernel says so",
+    Tier.LOCAL: "raised in the process's own code",
+    Tier.BARE: "an exception line without its traceback",
+    Tier.DEATH: "a worker died by a signal",
+    Tier.EFFECT: "an effect of another rank's failure",
+    Tier.CLOSING: "a launcher's or a shell's closing line",
+    Tier.WRAPPER: "a launcher's wrapper: it only says that a child failed",
+    Tier.DEMOTED: "printed, but the process went on",
+    Tier.THREAD: "ended a thread only",
+    Tier.NOTHING: "swallowed by the interpreter",
+}
+_SYSTEM_CATEGORIES = frozenset({"scheduler", "host-memory", "gpu-hardware", "storage"})
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A failure with its root link and rule, and how strongly it speaks."""
+
+    failure: Failure
+    root: Root
+    tier: Tier = Tier.LOCAL
+    why: str = ""
+    twins: list[Failure] = field(default_factory=list)
+    """Copies of the same failure: other ranks', and the launcher's summary."""
+
+    @property
+    def start(self) -> int:
+        return self.failure.first.start
+
+
+def rate(candidate: Candidate) -> None:
+    """Set the tier of one candidate by what its text and its rule say."""
+    failure, match = candidate.failure, candidate.root.match
+    rule = match.rule if match else None
+    if failure.fate == "logged" and is_wrapper(candidate.root.link):
+        failure.fate, failure.fate_why = "fatal", None  # the launcher's log line above it is about the child
+    if failure.fate == "ignored":
+        candidate.tier = Tier.NOTHING
+    elif failure.fate == "thread":
+        candidate.tier = Tier.THREAD
+    elif failure.fate in ("logged", "survived"):
+        candidate.tier = Tier.DEMOTED
+    elif failure.kind in ("scheduler", "kernel"):
+        if rule is None:
+            candidate.tier = Tier.NOTHING if failure.kind == "kernel" else Tier.CLOSING
+        elif rule.symptom:
+            candidate.tier = Tier.CLOSING
+        else:
+            candidate.tier = Tier.SYSTEM if rule.category in _SYSTEM_CATEGORIES else Tier.CLOSING
+            if failure.kind == "kernel" and rule.category not in _SYSTEM_CATEGORIES:
+                candidate.tier = Tier.EFFECT
+    elif failure.kind == "launcher":
+        candidate.tier = _death_tier(failure.signal)
+    elif failure.kind == "line":
+        candidate.tier = Tier.SYSTEM if rule is not None and rule.fatal and rule.category in _SYSTEM_CATEGORIES else Tier.BARE
+        if rule is not None and (rule.symptom or not rule.fatal):
+            candidate.tier = Tier.EFFECT if rule.symptom else Tier.CLOSING
+    elif failure.kind == "exit" and failure.signal is not None:
+        candidate.tier = Tier.CLOSING
+    elif is_wrapper(candidate.root.link):
+        candidate.tier = Tier.DEATH if failure.signal in (4, 7, 8, 9, 11) else Tier.WRAPPER
+        if failure.signal is None and short(candidate.root.link.exception) not in LAUNCHER_WRAPPERS:
+            candidate.tier = Tier.WRAPPER
+    elif rule is not None and rule.symptom:
+        candidate.tier = Tier.EFFECT
+    elif failure.damaged is not None and "no traceback stands" in failure.damaged:
+        candidate.tier = Tier.BARE
+    else:
+        candidate.tier = Tier.LOCAL
+    candidate.why = failure.fate_why or TIER_WORDS[candidate.tier]
+
+
+def _death_tier(signal: int | None) -> Tier:
+    """SIGTERM is the agent's own doing and SIGABRT a watchdog's; the others came from outside or from a crash."""
+    if signal in (4, 5, 7, 8, 9, 11, 31):
+        return Tier.DEATH
+    if signal == 15:
+        return Tier.WRAPPER
+    return Tier.CLOSING
+
+
+def fold_twins(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Equal failures become one candidate: a rank's copy, the summary's copy, another rank's same error."""
+    kept: dict[tuple[object, ...], Candidate] = {}
+    out: list[Candidate] = []
+    for c in sorted(candidates, key=lambda c: (c.failure.in_summary, c.start)):
+        link = c.root.link
+        last = link.frames[-1] if link.frames else None
+        key = (link.exception, (link.message or "").strip(), last.line if last and not c.failure.in_summary else None)
+        twin = kept.get(key) or (kept.get((*key[:2], "any")) if c.failure.in_summary else None)
+        if twin is not None and link.exception is not None:
+            twin.twins.append(c.failure)
+            twin.tier = min(twin.tier, c.tier)
+            continue
+        kept[key] = c
+        kept.setdefault((*key[:2], "any"), c)
+        out.append(c)
+    out.sort(key=lambda c: c.start)
+    return out
+
+
+def settle(candidates: list[Candidate], exits: Sequence[RankExit], *, failed: bool | None) -> Candidate | None:
+    """The candidate that began it, or None when none ended the job. ``failed``: whether the job is known to have failed."""
+    locals_ = [c for c in candidates if c.tier is Tier.LOCAL]
+    first_local = min((c.start for c in locals_ if not _interrupted(c)), default=None)
+    for c in candidates:
+        # A scheduler's line that comes after a rank's own error reports the end of a job that was already dying.
+        if c.tier is Tier.SYSTEM and first_local is not None and first_local < c.start and c.failure.kind == "scheduler":
+            rule = c.root.match.rule if c.root.match else None
+            if rule is None or rule.category == "scheduler":
+                c.tier = Tier.EFFECT
+                c.why = "came after a rank's own error"
+    if not locals_ and any(e.exit_code is not None and e.exit_code > 0 for e in exits):
+        # Some process ended with a Python exception: what looked survived in a console of many ranks may be it.
+        for c in candidates:
+            if c.tier is Tier.DEMOTED and c.failure.kind == "traceback":
+                c.tier, c.why = Tier.LOCAL, "a worker ended with an exception, and this is the one in the log"
+    ranked = sorted(candidates, key=lambda c: (c.tier, c.start))
+    for c in ranked:
+        if c.tier is Tier.NOTHING:
+            continue
+        if failed is False and c.tier >= Tier.BARE:
+            continue
+        if failed is None and c.tier >= Tier.DEMOTED and c.failure.fate == "survived":
+            continue
+        return c
+    return None
+
+
+def _interrupted(c: Candidate) -> bool:
+    return short(c.root.link.exception) in ("KeyboardInterrupt", "SignalException", "SystemExit")

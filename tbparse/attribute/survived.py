@@ -1,0 +1,41 @@
+"""Whether a process went on after a traceback: the same writer printed progress, or finished its work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tbparse.dialects import frames as f
+from tbparse.dialects.base import Page
+from tbparse.records import Failure
+
+PROGRESS_LINES = 2
+"""One progress line after a traceback is a bar drawn for the last time; two different ones are progress."""
+MAX_LOOK = 400
+
+
+def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
+    """Set ``fate`` of failures after which the page's writer went on."""
+    if not failures:
+        return
+    ends = {id(line): i for i, line in enumerate(page.lines)}
+    progress: list[int] | None = None
+    for k, failure in enumerate(failures):
+        if failure.fate not in ("fatal", "logged", "thread") or failure.kind not in ("traceback", "native"):
+            continue
+        end = ends.get(id(failure.last))
+        if end is None:
+            continue
+        if progress is None:
+            progress = [i for i, t in enumerate(page.texts) if not page.taken[i] and _goes_on(t)]
+        until = next((ends[id(x.first)] for x in failures[k + 1 :] if id(x.first) in ends and ends[id(x.first)] > end and x.fate == "fatal"), len(page.lines))
+        seen = {page.texts[i] for i in progress if end < i < max(until, end + MAX_LOOK)}
+        if len(seen) >= PROGRESS_LINES or any(f.SUCCESS.search(t) and "train_runtime" in t for t in seen):
+            failure.fate, failure.fate_why = "survived", "the same process went on with its work"
+
+
+def _goes_on(text: str) -> bool:
+    return not text.startswith("wandb:") and (f.PROGRESS.search(text) is not None or _strong_success(text))
+
+
+def _strong_success(text: str) -> bool:
+    return "train_runtime" in text or "max_epochs=" in text and "reached" in text

@@ -1,0 +1,164 @@
+"""Which link of a chain is the root: wrappers come off, then the innermost, unless a rule knows better.
+
+The innermost link is the first that was printed. Another link is preferred only when it says more: its rule is specific
+and the inner one's is not, or its rule says that it goes over the inner one's. A launcher's or a remote call's wrapper never
+says more than what it wraps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tbparse.model import signal_number
+from tbparse.records import Failure, Frame, Link
+from tbparse.ruleset.match import Context, Evidence, Match, RuleSet
+
+LAUNCHER_WRAPPERS = frozenset({"CalledProcessError", "ChildFailedError", "ProcessExitedException"})
+REMOTE_WRAPPERS = frozenset({"ProcessRaisedException", "RemoteTraceback", "_RemoteTraceback", "RemoteError", "RayTaskError", "ChildProcessError"})
+_CANCELLED = frozenset({"CancelledError"})
+_DIED = re.compile(r"died with <Signals\.(?P<name>SIG\w+): (?P<number>\d+)>|terminated with signal (?P<name2>SIG\w+)|died with unknown signal (?P<number2>\d+)")
+_STATUS = re.compile(r"returned non-zero exit status (?P<code>-?\d+)|terminated with exit code (?P<code2>-?\d+)")
+_SPAWN_INDEX = re.compile(r"\bprocess (?P<rank>\d+) terminated with")
+_WORKER_SIGNAL = re.compile(r"DataLoader worker \(pid \d+\) is killed by signal: (?P<what>[A-Za-z ]+?)\.")
+_WORKER_SIGNALS = {"Killed": 9, "Bus error": 7, "Segmentation fault": 11, "Aborted": 6, "Terminated": 15, "Floating point exception": 8, "Illegal instruction": 4}
+
+
+@dataclass(slots=True)
+class Root:
+    """The link that began a failure, and the rule that names it."""
+
+    index: int
+    link: Link
+    match: Match | None
+    runners: list[Match]
+    """Other rules that fitted the link, best first."""
+    why: str
+    context: Context
+
+
+def short(name: str | None) -> str:
+    """The last part of a dotted exception name."""
+    return (name or "").rpartition(".")[2]
+
+
+def is_wrapper(link: Link) -> bool:
+    """Whether the link's exception only says that something else failed elsewhere."""
+    name = short(link.exception)
+    return name in LAUNCHER_WRAPPERS or name in REMOTE_WRAPPERS
+
+
+def find_root(failure: Failure, rules: RuleSet, evidence: Evidence, notes: list[str]) -> Root:
+    """The root link of a failure under these rules."""
+    root = _in_links(failure, failure.links, rules, evidence, notes)
+    leaves = [leaf for link in failure.links for leaf in link.leaves]
+    if leaves and (_cancelled(failure.links) or (root.match is not None and root.match.rule.verdict == "transient")):
+        # A group is transient only if every leaf is; a task that was cancelled for a sibling's sake is no leaf of its own.
+        for leaf in leaves:
+            if _cancelled(leaf):
+                continue
+            other = _in_links(failure, leaf, rules, evidence, notes)
+            if _cancelled(failure.links) or other.match is None or other.match.rule.verdict != "transient":
+                _swap_leaf(failure, leaf)
+                return _in_links(failure, failure.links, rules, evidence, notes)
+    return root
+
+
+def _cancelled(links: Sequence[Link]) -> bool:
+    return any(short(x.exception) in _CANCELLED for x in links)
+
+
+def _swap_leaf(failure: Failure, leaf: list[Link]) -> None:
+    """Make another leaf of the group the one that the chain follows."""
+    holder = next(i for i, link in enumerate(failure.links) if any(x is leaf for x in link.leaves))
+    old = failure.links[holder + 1 :]
+    link = failure.links[holder]
+    link.leaves = [old, *[x for x in link.leaves if x is not leaf]]
+    failure.links = [*failure.links[: holder + 1], *leaf]
+
+
+def _in_links(failure: Failure, links: Sequence[Link], rules: RuleSet, evidence: Evidence, notes: list[str]) -> Root:
+    context = Context(failure, links, evidence, notes)
+    inner = len(links) - 1
+    while inner > 0 and is_wrapper(links[inner]):
+        inner -= 1
+    chosen = links[inner]
+    ranked = rules.matches(chosen, context)
+    best = ranked[0] if ranked else None
+    why = "the innermost exception" if len(links) > 1 else "the exception"
+    index = inner
+    for i in range(inner - 1, -1, -1):
+        outer = links[i]
+        if outer.relation not in ("cause", "context") or is_wrapper(outer):
+            break  # what a wrapper, a remote call or a group raised says less than what it holds
+        other = rules.matches(outer, context)
+        if not other or other[0].rule.generic:
+            continue
+        top = other[0]
+        weak = best is None or best.rule.generic
+        if weak or (best is not None and top.rule.beats(best.rule) and not best.rule.beats(top.rule)):
+            index, chosen, best, ranked = i, outer, top, other
+            why = f"its rule ({top.rule.id}) says more than the exceptions inside it"
+    return Root(index, chosen, best, ranked[1:], why, context)
+
+
+def exit_facts(failure: Failure) -> None:
+    """Set signal, exit code and rank of a failure out of its messages, where a wrapper's or a pool's text tells them."""
+    for link in failure.links:
+        message = link.message or ""
+        died = _DIED.search(message)
+        if died and failure.signal is None:
+            name = died["name"] or died["name2"]
+            failure.signal = signal_number(name) if name else int(died["number2"])
+        status = _STATUS.search(message)
+        if status and failure.exit_code is None:
+            code = int(status["code"] or status["code2"])
+            failure.exit_code = code
+            if failure.signal is None and (128 < code < 160 or code < 0):
+                failure.signal = code - 128 if code > 0 else -code
+        spawn = _SPAWN_INDEX.search(message)
+        if spawn and failure.rank_hint is None:
+            failure.rank_hint = int(spawn["rank"])
+        worker = _WORKER_SIGNAL.search(message)
+        if worker and failure.signal is None:
+            failure.signal = _WORKER_SIGNALS.get(worker["what"])
+
+
+def blame(links: Sequence[Link], index: int) -> tuple[Frame | None, int]:
+    """Deepest user frame of the root link; without one, of the nearest link around it. Also that link's index."""
+    for i in range(index, -1, -1):
+        found = _deepest(links[i])
+        if found is not None:
+            return found, i
+    return None, index
+
+
+def _deepest(link: Link) -> Frame | None:
+    user = [x for x in link.frames if x.origin == "user" and not x.plumbing]
+    if not user:
+        return None
+    hinted = [x for x in user if x.hint_user]
+    if hinted:
+        return hinted[-1]
+    if short(link.exception) == "RecursionError" or "maximum recursion depth" in (link.message or ""):
+        return _cycle_start(user)
+    return user[-1]
+
+
+def _cycle_start(frames: Sequence[Frame]) -> Frame:
+    """The first user frame that comes again: where the recursion goes round."""
+    seen: dict[tuple[str, int | None], int] = {}
+    for frame in frames:
+        key = (frame.path, frame.line)
+        seen[key] = seen.get(key, 0) + 1
+    return next((x for x in frames if seen[x.path, x.line] > 1), frames[-1])
+
+
+def entry_frame(links: Sequence[Link]) -> Frame | None:
+    """First user frame, walking outside-in."""
+    for link in links:
+        for frame in link.frames:
+            if frame.origin == "user" and not frame.plumbing:
+                return frame
+    return None

@@ -1,0 +1,138 @@
+"""The pipeline: bytes → lines → failures → attribution → rule → answer.
+
+:class:`Explainer` is the one engine behind ``classify()``, the launcher and the command line: feed it any number of
+times, then finish. It holds only blocks that could matter, so a log of any size fits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tbparse.answer import build_answer
+from tbparse.attribute.cascade import Candidate, Tier
+from tbparse.attribute.job import Job, attribute
+from tbparse.attribute.origin import NO_SETTINGS, PathSettings, mark_frames
+from tbparse.attribute.survived import mark_survived
+from tbparse.attribute.unwrap import exit_facts
+from tbparse.dialects import read_page
+from tbparse.dialects.base import Page
+from tbparse.model import RootCause
+from tbparse.records import Failure, RankExit, Tags
+from tbparse.ruleset.match import RuleSet, builtin_rules
+from tbparse.text.blocks import Block, Segmenter
+from tbparse.text.pages import read_block
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Explainer:
+    """Feed a log's bytes as they come, then :meth:`finish`. ``source`` names the log where several are read for one job."""
+
+    def __init__(
+        self,
+        *,
+        rules: RuleSet | None = None,
+        profile: str = "job",
+        paths: PathSettings = NO_SETTINGS,
+        prefilter: bool = True,
+        source: str | None = None,
+        tags: Tags | None = None,
+    ) -> None:
+        self.rules = rules if rules is not None else builtin_rules(profile)
+        self._paths = paths
+        self._source = source
+        self._tags = tags
+        self._segmenter = Segmenter(_line_literals(self.rules), everything=not prefilter)
+        self.job = Job()
+
+    def feed(self, data: bytes) -> None:
+        """Take more bytes of the log, in any portions."""
+        for block in self._segmenter.feed(data):
+            self._read(block)
+
+    def finish(self, returncode: int | None = None) -> RootCause:
+        """The answer. ``returncode`` is that of the command whose output was fed, as a shell or ``subprocess`` gives it."""
+        self.drain()
+        decision = attribute(self.job, self.rules, returncode)
+        self.job.decision = decision
+        return build_answer(self.job, decision, self.rules, returncode)
+
+    def drain(self) -> None:
+        """Read what is still held back; called by :meth:`finish`, and before several logs are joined."""
+        for block in self._segmenter.finish():
+            self._read(block)
+        if self._segmenter.cut_lines:
+            self.job.notes.append("a line of more than a megabyte was read in pieces")
+
+    def join(self, other: Explainer) -> None:
+        """Take over what another explainer found in another log of the same job (a rank's own log)."""
+        other.drain()
+        self.job.merge(other.job)
+
+    @property
+    def candidates(self) -> Sequence[Candidate]:
+        """Every failure found, with its tier and why it won or lost; after :meth:`finish`."""
+        return self.job.decision.candidates if self.job.decision else ()
+
+    def _read(self, block: Block) -> None:
+        for stream in read_block(block, self._segmenter.encoding):
+            page = Page(stream.lines, stream.levels)
+            failures = read_page(page)
+            mark_survived(page, failures)
+            for failure in failures:
+                mark_frames(failure.links, self._paths)
+                exit_facts(failure)
+                self._adopt(failure)
+            for fact in page.exits:
+                self._place(fact)
+            self.job.add(failures, page.exits, page)
+
+    def _adopt(self, failure: Failure) -> None:
+        failure.source = self._source
+        if self._tags is not None:
+            failure.tags = Tags(*(b if a is None else a for a, b in zip(failure.tags, self._tags, strict=True)))
+
+    def _place(self, fact: RankExit) -> None:
+        if self._tags is not None and fact.host is None:
+            fact.host = self._tags.host
+
+
+def _line_literals(rules: RuleSet) -> list[str]:
+    """Texts that rules' line patterns need to see, as far as they can be named."""
+    out: set[str] = set()
+    for rule in rules.line_rules:
+        for m in rule.match:
+            if not m.get("line_caseless"):
+                out.update(m.get("line_literals") or ())
+    return sorted(out)
+
+
+def classify(
+    text: str | bytes | BaseException,
+    *,
+    returncode: int | None = None,
+    rules: RuleSet | None = None,
+    profile: str = "job",
+    paths: PathSettings = NO_SETTINGS,
+) -> RootCause:
+    """Why a job died, from what it printed (text or bytes) or from the live exception.
+
+    Pure and total: never raises on log content, opens no file, reads neither clock nor environment. A live
+    exception is read as the interpreter would print it, together with the output that it carries
+    (``stderr``, ``output``).
+    """
+    if isinstance(text, BaseException):
+        from tbparse.attribute.live import printed
+
+        text = printed(text)
+    explainer = Explainer(rules=rules, profile=profile, paths=paths)
+    explainer.feed(text.encode("utf-8", "surrogatepass" if _has_surrogates(text) else "strict") if isinstance(text, str) else bytes(text))
+    return explainer.finish(returncode)
+
+
+def _has_surrogates(text: str) -> bool:
+    return not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text)
+
+
+__all__ = ["Explainer", "Tier", "classify"]

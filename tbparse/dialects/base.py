@@ -1,0 +1,68 @@
+"""What every dialect works on: a page, the lines of one writer in one block of the log."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from re import Pattern
+from typing import Protocol
+
+from tbparse.records import Failure, Line, RankExit
+
+
+@dataclass
+class Page:
+    """Lines of one writer, in order. Dialects mark the lines that they have understood as taken."""
+
+    lines: Sequence[Line]
+    levels: dict[int, str] = field(default_factory=dict)
+    """Log level of lines that a logger wrote, by index."""
+    exits: list[RankExit] = field(default_factory=list)
+    """How workers ended, as launchers' lines tell; evidence for attribution, not failures of their own."""
+
+    def __post_init__(self) -> None:
+        self.texts: list[str] = [line.text for line in self.lines]
+        self.taken = bytearray(len(self.texts))
+
+    @cached_property
+    def blob(self) -> str:
+        """All text, joined by line ends, for patterns that look through the whole page at once."""
+        return "\n".join(self.texts)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        starts, at = [], 0
+        for text in self.texts:
+            starts.append(at)
+            at += len(text) + 1
+        return starts
+
+    def index_at(self, offset: int) -> int:
+        """Index of the line that holds this offset of :attr:`blob`."""
+        return bisect_right(self._starts, offset) - 1
+
+    def find(self, pattern: Pattern[str], *, free_only: bool = True) -> Iterator[tuple[int, str]]:
+        """Index and text of each line in which the pattern (compiled with MULTILINE) matches, once a line."""
+        last = -1
+        for m in pattern.finditer(self.blob):
+            i = self.index_at(m.start())
+            if i != last and not (free_only and self.taken[i]):
+                last = i
+                yield i, self.texts[i]
+
+    def take(self, first: int, last: int) -> None:
+        """Mark lines ``first`` to ``last`` (inclusive) as understood."""
+        self.taken[first : last + 1] = b"\1" * (min(last, len(self.taken) - 1) - first + 1)
+
+
+class Dialect(Protocol):
+    """One way in which the world prints failures. ``triggers``: a page without any of them holds none of it."""
+
+    name: str
+    triggers: tuple[str, ...]
+
+    def read(self, page: Page) -> list[Failure]:
+        """The failures of this dialect on the page; it never decides which of them is the root."""
+        ...

@@ -1,0 +1,90 @@
+"""Ends without a traceback: usage errors, a script that cannot be opened, a command that is not found, Hydra's short text.
+
+Formats: argparse, click and typer (plain and rich), CPython's main, bash and dash, Hydra 1.1 to 1.3.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tbparse.dialects.base import Page
+from tbparse.records import Failure, Link
+
+_USAGE = re.compile(r"^\s*(?:usage|Usage|USAGE): ?\S?", re.MULTILINE)
+_ARGPARSE = re.compile(r"^(?P<prog>[^\s:][^:\n]{0,120}?): error: (?P<message>.+)$", re.MULTILINE)
+_CLICK = re.compile(r"^(?:Error: (?P<message>.+)|[╭┌+][─-]+ Error [─-]+[╮┐+])$", re.MULTILINE)
+_TRY_HELP = re.compile(r"^Try '.+' for help\.$", re.MULTILINE)
+_CANNOT_OPEN = re.compile(r"^\s*(?P<message>(?:\S*/)?(?:python|pypy)[\w.]*(?:\.exe)?: (?:can't open file .+|can't find '__main__' module in .+|No module named .+|Error while finding module specification for .+))$", re.MULTILINE)
+_NOT_FOUND = re.compile(
+    r"^(?P<message>(?:\S*(?:sh|bash|zsh|\.sh)(?:: (?:line )?\d+)?: .+: (?:command not found|not found|No such file or directory|Permission denied|cannot execute.*|bad interpreter.*)"
+    r"|env: .+: No such file or directory|exec: .*executable file not found.*))$",
+    re.MULTILINE,
+)
+_HYDRA = re.compile(r"^.*(?:Set the environment variable HYDRA_FULL_ERROR=1|set env var HYDRA_FULL_ERROR=1).*$", re.MULTILINE)
+_HYDRA_FIRST = re.compile(r"^(?:Error executing job with overrides|Error (?:locating target|in call to target|instantiating)|Could not |In '|Primary config|Key '|Missing |Ambiguous|Error parsing|Multiple values|Error merging|Config|Unable to find)")
+_BARE_FATAL = re.compile(r"^(?:fatal|FATAL|Fatal error|fatal error|panic|ERROR|Error|error)(?::| -) (?P<message>\S.*)$", re.MULTILINE)
+
+
+class ExitDialect:
+    """Row 16 of the dialects, and the messages of row 30 that have no traceback."""
+
+    name = "exit"
+    triggers = ("error:", "Error:", "Error ─", "Error -", "can't ", "No module named", "not found", "No such file", "Permission denied", "HYDRA_FULL_ERROR", "finding module specification", "cannot execute", "bad interpreter")
+
+    def read(self, page: Page) -> list[Failure]:
+        out = []
+        for i, text in page.find(_ARGPARSE):
+            if not self._usage_above(page, i, 120):
+                continue
+            out.append(self._make(page, i, text.strip(), "usage", 2))
+        for i, text in page.find(_CLICK):
+            if not self._usage_above(page, i, 8):
+                continue
+            message = text
+            if not text.startswith("Error"):
+                body = []
+                j = i + 1
+                while j < len(page.texts) and page.texts[j].lstrip().startswith(("│", "|")):
+                    body.append(page.texts[j].strip(" │|"))
+                    j += 1
+                message = "Error: " + " ".join(body)
+            out.append(self._make(page, i, message.strip(), "usage", 2))
+        for pattern, code in ((_CANNOT_OPEN, 2), (_NOT_FOUND, 127)):
+            for i, text in page.find(pattern):
+                exit_code = 1 if "No module named" in text or "module specification" in text else 126 if "ermission denied" in text else code
+                out.append(self._make(page, i, text.strip(), "exit", exit_code))
+        for i, _ in page.find(_HYDRA):
+            failure = self._hydra(page, i)
+            if failure is not None:
+                out.append(failure)
+        return out
+
+    def _usage_above(self, page: Page, i: int, reach: int) -> bool:
+        return any(_USAGE.match(t) for t in page.texts[max(0, i - reach) : i])
+
+    def _make(self, page: Page, i: int, message: str, kind: str, code: int | None) -> Failure:
+        line = page.lines[i]
+        page.take(i, i)
+        link = Link(None, message, [], line=line, first_line=line)
+        failure = Failure("usage" if kind == "usage" else "exit", self.name, [link], line, line, line.stream, line.tags)
+        failure.exit_code = code
+        return failure
+
+    def _hydra(self, page: Page, i: int) -> Failure | None:
+        """The text above Hydra's closing hint, when no traceback stands there."""
+        j = i - 1
+        while j >= 0 and not page.texts[j].strip():
+            j -= 1
+        end = j
+        if "HYDRA_FULL_ERROR" in page.texts[i] and not page.texts[i].startswith("Set "):
+            end = j = i
+        while j >= 0 and end - j < 25 and not page.taken[j] and (page.texts[j].strip() or end - j < 1):
+            if _HYDRA_FIRST.match(page.texts[j]) and (j == 0 or not page.texts[j - 1].strip() or not _HYDRA_FIRST.match(page.texts[j - 1]) or page.texts[j - 1].startswith("Error executing")):
+                break
+            j -= 1
+        if j < 0 or page.taken[j] or not _HYDRA_FIRST.match(page.texts[j]) or page.texts[j].startswith("Error executing"):
+            return None
+        failure = self._make(page, j, "\n".join(page.texts[j : end + 1]).strip(), "exit", 1)
+        failure.last = page.lines[end]
+        page.take(j, i)
+        return failure

@@ -1,0 +1,122 @@
+"""Frames, exception lines and the ends of messages: the pieces that many dialects share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tbparse.records import Frame
+
+FILE_LINE = re.compile(
+    r'^(?P<indent>[ \t]*)(?:[|>│] ?)*File "(?P<path>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.*?))?\s*$'
+)
+HEADER = re.compile(r"Traceback \(most recent call last\):?\s*$")
+HEADER_TEXT = "Traceback (most recent call last)"
+CAUSE_SENTENCE = "The above exception was the direct cause of the following exception:"
+CONTEXT_SENTENCE = "During handling of the above exception, another exception occurred:"
+SEPARATORS = {CAUSE_SENTENCE: "cause", CONTEXT_SENTENCE: "context"}
+
+_NAME = r"[A-Za-z_]\w*(?:\.(?:[A-Za-z_]\w*|<locals>))*"
+EXCEPTION_LINE = re.compile(rf"^(?P<type>{_NAME})(?P<inner>\({_NAME}\))?(?::(?P<sep> ?)(?P<message>.*))?$", re.DOTALL)
+# Standing alone, a line is believed to be an exception only by the usual endings of exception names.
+_ENDINGS = (
+    r"Error|Exception|Interrupt|Exit|Timeout|TimeoutExpired|Iteration|Failure|Abort|Aborted|Refused|Unsupported|Died|Overflow|Killed|"
+    r"Warning|gaierror|herror|timeout|NotFound|Unavailable|KilledWorker|Empty|Full|Cancelled|Canceled|Expired|Preempted|Crashed"
+)
+LONE_EXCEPTION = re.compile(rf"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*?(?:{_ENDINGS}))(?P<inner>\({_NAME}\))?(?::(?P<sep> )?(?P<message>.*))?$")
+BUILTIN_EXCEPTION = re.compile(
+    r"^(?:[A-Z]\w*(?:Error|Exception)|KeyboardInterrupt|SystemExit|GeneratorExit|StopIteration|StopAsyncIteration|ExceptionGroup|BaseExceptionGroup)$"
+)
+REPEATED = re.compile(r"^\s*\[Previous line repeated (\d+) more times?\]\s*$")
+
+_STOP = re.compile(
+    r"""^(?:
+      \S.*Traceback\ \(most\ recent\ call\ last\)
+    | Exception\ (?:ignored\ in|in\ thread)\b
+    | (?:The\ above\ exception\ was\ the\ direct\ cause|During\ handling\ of\ the\ above\ exception)
+    | Error\ in\ atexit
+    | [=\-_*#~]{16,}\s*$
+    | \[(?:[EWIFDC]\d{3,4}\ |\d+\]:?(?:\s|$)|\d{4}-\d\d-\d\d)
+    | (?:srun|slurmstepd|sbatch|mpirun|mpiexec|prterun|orted|bash|sh|zsh|make|timeout|docker|kubectl|wandb|conda|pip|nvidia-smi|DeprecationWarning)(?:\[\d+\])?:\s
+    | (?:Killed|Terminated|Aborted|Segmentation\ fault|Bus\ error|Hangup)\b(?:\ \(core\ dumped\))?\s*$
+    | \S+:\ line\ \d+:\s+\d+\ (?:Killed|Aborted|Segmentation|Terminated)
+    | \[\d+\]\s*[+-]?\s+(?:\d+\s+)?(?:Exit|Killed|Done|Terminated|Aborted|[Ss]egmentation)
+    | [\w.-]+@[\w.-]+[:\ ].*[$\#%]\s*
+    | \(\w[\w.-]*\)\ [\w.-]+@[\w.-]+
+    | \+\ \w
+    | Fatal\ Python\ error
+    | terminate\ called
+    | \#\#\[\w+\]
+    | (?:subprocess|torch\.distributed\.elastic\.multiprocessing\.errors)\.\w+:
+    | .*\bSending\ process\ \d+\ closing\ signal
+    | .*\bfailed\ \(exitcode:
+    | .*\bexits?\ with\ return\ code\s*=
+    | sys:1:\ \w*Warning
+    | \S+:\d+:\ \w*Warning:
+    | /\S+/resource_tracker\.py
+    | -{3,}\ Logging\ error
+    | Call\ stack:
+    | (?:Job|Status\ message:|command\ terminated|Error:\ Process\ completed)\b
+    )""",
+    re.VERBOSE,
+)
+PROGRESS = re.compile(
+    r"""(?:
+      \d{1,3}%\|
+    | \b\d+(?:\.\d+)?\s?(?:it/s|s/it|img/s|tok/s|samples/s)\b
+    | ^\s*\{?['"]?(?:loss|train_loss|eval_loss|train_runtime|eval_runtime|grad_norm)['"]?\s*[:=]
+    | \b(?:[Ss]tep|[Ee]poch|EPOCH|STEP|[Ii]ter(?:ation)?|[Bb]atch|global_step|[Ee]pisode)\b[\s:=\#/\[(]*\d
+    | \b(?:loss|lr|acc|accuracy|ppl|reward)\s*[:=]\s*-?\d
+    )""",
+    re.VERBOSE,
+)
+SUCCESS = re.compile(
+    r"(?i)(?:training (?:is )?(?:complete|completed|finished|done)\b|^\s*done\.?\s*$|finished successfully|completed successfully|successfully completed"
+    r"|'train_runtime'|max_epochs=\d+` reached|saved (?:model|final)|saving final|job \S+ (?:succeeded|completed)|=+ (?:\d+ \w+, )*\d+ passed(?:, \d+ (?:skipped|xfailed|xpassed|deselected|warnings?|rerun))* in |all done\b|^\s*exiting normally|^OK(?: \(|$))"
+)
+
+
+def read_frame(text: str) -> Frame | None:
+    """A frame from a ``File "…", line N, in f`` line, or None."""
+    if 'File "' not in text:
+        return None
+    m = FILE_LINE.match(text)
+    if m is None:
+        return None
+    return Frame(m["path"], int(m["line"]), m["function"] or None)
+
+
+def split_exception(text: str, *, lone: bool = False) -> tuple[str, str | None, str | None] | None:
+    """``(type, message, type in parentheses)`` of an exception line, or None.
+
+    ``lone=True`` asks for more: the line stands without a traceback above it. A line without a colon has the
+    message ``""``.
+    """
+    m = (LONE_EXCEPTION if lone else EXCEPTION_LINE).match(text)
+    if m is None:
+        return None
+    kind, message = m["type"], m["message"]
+    if not lone:
+        last = kind.rpartition(".")[2]
+        if not (last[0].isupper() or "." in kind or m["message"] is None or last.endswith(("error", "timeout"))):
+            return None
+        if message is not None and not m["sep"] and message:
+            return None
+    inner = m["inner"]
+    return kind, message if message is not None else "", inner[1:-1] if inner else None
+
+
+def is_source_text(text: str) -> bool:
+    """False for carets and anchors under a source line, and for elisions."""
+    stripped = text.strip()
+    return bool(stripped) and not set(stripped) <= set("~^- ") and not re.fullmatch(r"\.\.\.<\d+ lines?>\.\.\.", stripped)
+
+
+def ends_message(text: str) -> bool:
+    """Whether this unindented line certainly belongs to something else than the message above it."""
+    return _STOP.match(text) is not None or PROGRESS.search(text) is not None
+
+
+def trim_message(parts: Sequence[str]) -> str:
+    """Message lines joined, without blank lines at either end."""
+    return "\n".join(parts).strip("\n").rstrip()

@@ -1,0 +1,167 @@
+"""What native code prints when it dies: C++ terminate, glibc, c10 watchdogs, crash handlers, Rust, shells.
+
+Formats: libstdc++ and libc++abi, glibc's malloc checks, torch's ProcessGroupNCCL logging (1.x ``[E file:line]``, 2.x
+``[rank1]:[E1130 …]``), absl and glog failure writers, UCX, TensorFlow's and glog's fatal lines, bash, dash and zsh.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tbparse.dialects.base import Page
+from tbparse.records import Failure, Link
+
+_SIG = {"Segmentation fault": 11, "Aborted": 6, "Abort": 6, "Bus error": 7, "Illegal instruction": 4, "Floating point exception": 8,
+        "Killed": 9, "killed": 9, "Terminated": 15, "terminated": 15, "segmentation fault": 11, "abort": 6, "bus error": 7, "Hangup": 1,
+        "illegal hardware instruction": 4, "Trace/breakpoint trap": 5, "User defined signal 1": 10, "CPU time limit exceeded": 24}  # fmt: skip
+
+_TERMINATE = re.compile(
+    r"^.*?(?:terminate called (?:recursively|after throwing an instance of '(?P<type>[^']+)'|without an active exception)"
+    r"|libc\+\+abi(?:\.dylib)?: terminating (?:with|due to) uncaught exception of type (?P<type2>[\w:]+)(?:: (?P<message2>.*))?).*$",
+    re.MULTILINE,
+)
+_WHAT = re.compile(r"^\s*what\(\): ?(?P<message>.*)$")
+_C10 = re.compile(
+    r"^(?:\[rank\d+\]:)?\[?E ?(?:\d{3,4} [\d:.]+ )?(?P<file>(?:ProcessGroup\w*|NCCLUtils|TCPStore|socket|Functional|CudaHooks|CUDAException|HeartbeatMonitor|TraceUtils)\.(?:cpp|hpp|h):\d+)\] (?P<message>.*)$",
+    re.MULTILINE,
+)
+_C10_RANK = re.compile(r"\[?[Rr]ank (?P<rank>\d+)\]")
+_C10_TAGS = re.compile(r"^(?:\[[^\]]*\] )+")
+_GLIBC = re.compile(
+    r"^.*?(?P<message>(?:\*\*\* Error in `[^']*': .*|malloc\(\): .+|free\(\): .+|realloc\(\): .+|munmap_chunk\(\): .+|double free or corruption.*"
+    r"|corrupted (?:size vs\. prev_size|double-linked list|unsorted chunks).*|malloc_consolidate\(\): .+|\*\*\* (?:stack smashing|buffer overflow) detected \*\*\*.*"
+    r"|python[\w.]*: \S+:\d+: .+: Assertion [`'\"].+' failed\.))$",
+    re.MULTILINE,
+)
+_CRASH = re.compile(
+    r"^.*?(?P<message>\*\*\* (?P<name>SIG[A-Z]+) (?:\([^)]*\) )?received (?:by PID|at time).*"
+    r"|Caught signal (?P<number>\d+) \([^)]*\).*"
+    r"|\*\*\* Process received signal \*\*\*"
+    r"|Unhandled exception: .*what\(\): .*"
+    r"|thread '[^']*'(?: \(\d+\))? panicked at .*"
+    r"|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure(?: \S+)?: ?\S.*"
+    r"|(?:HSA_STATUS_ERROR_\w+.*|Memory access fault by GPU node-\d+ .*))$",
+    re.MULTILINE,
+)
+_FATAL_LOG = re.compile(r"^(?:\[?F ?\d{4} [\d:.]+ +\d+ |\d{4}-\d\d-\d\d [\d:.]+: F )?(?P<at>[\w./-]+\.(?:cc|cpp|cu|h|cuh):\d+)\]?:? (?P<message>(?:Check failed: |Non-OK-status: |Failed to |.*RESOURCE_EXHAUSTED).*)$", re.MULTILINE)
+_SHELL = re.compile(
+    r"^(?:(?P<bash>\S*(?:bash|sh|run|\.sh)\S*: line \d+: +\d+ )|(?P<job>\[\d+\] +[+-]? *\d+ +(?:\d+ +)?)|(?P<zsh>zsh: )|(?P<make>make(?:\[\d+\])?: \*\*\* .*\] ))?"
+    r"(?P<what>Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Killed|Terminated|Hangup|Trace/breakpoint trap|segmentation fault|killed|abort|bus error|illegal hardware instruction|terminated)"
+    r"(?: +\(core dumped\))?(?P<rest>(?: .*|\t.*)?)$",
+    re.MULTILINE,
+)
+# What to look for on the whole page before a line is matched in full: `^.*` over every line would be slow.
+_LOOK = {
+    "terminate": re.compile(r"terminate called|terminating (?:with|due to) uncaught"),
+    "c10": re.compile(r"(?:ProcessGroup\w*|NCCLUtils|TCPStore|socket|Functional|CudaHooks|CUDAException|HeartbeatMonitor|TraceUtils)\.(?:cpp|hpp|h):\d+\]"),
+    "glibc": re.compile(r"\*\*\* Error in|alloc\(\): |free\(\): |munmap_chunk|double free|corrupted |malloc_consol|smashing detected|overflow detected|Assertion [`'\"]"),
+    "crash": re.compile(r"\*\*\* SIG|Caught signal|Process received signal|Unhandled exception: |panicked at|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure|HSA_STATUS_ERROR|Memory access fault"),
+    "fatal": re.compile(r"\.(?:cc|cpp|cu|h|cuh):\d+\]?:? (?:Check failed|Non-OK|Failed to|\S.*RESOURCE_EXHAUSTED)"),
+    "shell": re.compile(r"Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Killed|Terminated|Hangup|Trace/breakpoint|segmentation fault|killed|abort|bus error|illegal hardware|terminated"),
+}
+_CORE = re.compile(r"\(core dumped\)")
+
+
+class NativeDialect:
+    """Row 33 of the dialects, and the shell's lines of row 15."""
+
+    name = "native"
+    triggers = (
+        "terminat", "what():", "ProcessGroup", ".cpp:", "malloc", "free()", "corrupt", "smashing", "Assertion", "*** ", "signal", "panicked", "failure",
+        "Check failed", "HSA_STATUS", "Memory access fault", "egmentation fault", "Aborted", "abort", "us error", "llegal", "illed", "Terminated", "Hangup", "NCCLUtils",
+        "RESOURCE_EXHAUSTED",
+    )  # fmt: skip
+
+    def read(self, page: Page) -> list[Failure]:
+        terminates = self._terminates(page)
+        out = list(terminates)
+        for i, text in page.find(_LOOK["c10"]):
+            m = _C10.match(text)
+            if m is None:
+                continue
+            body = _C10_TAGS.sub("", m["message"])
+            rank = _C10_RANK.search(m["message"])
+            failure = self._make(page, i, None, body if body else m["message"])
+            failure.rank_hint = int(rank["rank"]) if rank else None
+            core = body[:60]
+            same = next((t for t in terminates if core and core in (t.links[-1].message or "") and _same_rank(t, failure)), None)
+            if same is not None:
+                failure.links[0].exception = same.links[0].exception
+            out.append(failure)
+        for look, pattern in (("glibc", _GLIBC), ("crash", _CRASH), ("fatal", _FATAL_LOG)):
+            for i, text in page.find(_LOOK[look]):
+                m = pattern.match(text)
+                if m is None or text.startswith((" ", "\t")):
+                    continue
+                failure = self._make(page, i, None, m["message"])
+                d = m.groupdict()
+                if pattern is _CRASH:
+                    number = d.get("number")
+                    failure.signal = int(number) if number else {"SIGSEGV": 11, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGILL": 4, "SIGTERM": 15}.get(d.get("name") or "")
+                    if "panicked at" in text and i + 1 < len(page.texts) and text.rstrip().endswith(":"):
+                        failure.links[0].message = f"{m['message']}\n{page.texts[i + 1]}"
+                elif pattern is _GLIBC:
+                    failure.signal = 6
+                out.append(failure)
+        self._shell(page, out)
+        return out
+
+    def _make(self, page: Page, i: int, kind: str | None, message: str) -> Failure:
+        line = page.lines[i]
+        page.take(i, i)
+        link = Link(kind, message, [], line=line, first_line=line)
+        return Failure("native", self.name, [link], line, line, line.stream, line.tags)
+
+    def _terminates(self, page: Page) -> list[Failure]:
+        out = []
+        for i, text in page.find(_LOOK["terminate"]):
+            m = _TERMINATE.match(text)
+            if m is None:
+                continue
+            kind = m["type"] or m["type2"]
+            message, line = m["message2"] or "", i
+            for j in range(i + 1, min(i + 6, len(page.texts))):
+                w = _WHAT.match(page.texts[j])
+                if w:
+                    parts = [w["message"]]
+                    k = j + 1
+                    while k < len(page.texts) and k - j < 8 and page.texts[k].strip() and not page.texts[k].startswith(("frame #", "[", "Exception raised from")):
+                        if _TERMINATE.match(page.texts[k]) or _SHELL.match(page.texts[k]) or "Traceback" in page.texts[k]:
+                            break
+                        parts.append(page.texts[k])
+                        k += 1
+                    message, line = "\n".join(parts).strip(), j
+                    page.take(j, k - 1)
+                    break
+            failure = self._make(page, i, kind, _C10_TAGS.sub("", message) if message.startswith("[") else message)
+            if not message:
+                failure.links[0].message = text.strip()
+            rank = _C10_RANK.search(message)
+            failure.rank_hint = int(rank["rank"]) if rank else None
+            failure.links[0].line = page.lines[line]
+            failure.last, failure.signal = page.lines[line], 6
+            out.append(failure)
+        return out
+
+    def _shell(self, page: Page, out: list[Failure]) -> None:
+        for i, text in page.find(_LOOK["shell"]):
+            m = _SHELL.match(text)
+            if m is None or _not_a_shell(m, text):
+                continue
+            failure = self._make(page, i, None, text.strip())
+            failure.kind, failure.signal = "exit", _SIG.get(m["what"])
+            if m["job"] and m["what"] == "Terminated":
+                failure.fate = "symptom"
+            out.append(failure)
+
+
+def _not_a_shell(m: re.Match[str], text: str) -> bool:
+    """Bare words count only when they are the whole line; with a shell's lead anything may follow."""
+    if m["bash"] or m["job"] or m["zsh"] or m["make"]:
+        return False
+    return bool(m["rest"].strip()) and not _CORE.search(text)
+
+
+def _same_rank(a: Failure, b: Failure) -> bool:
+    return a.rank_hint is None or b.rank_hint is None or a.rank_hint == b.rank_hint
+

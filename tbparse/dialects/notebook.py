@@ -1,0 +1,165 @@
+"""IPython's and Jupyter's tracebacks: ``---> 12`` arrows, ``Cell In[3], line 2``, no ``File "…"`` line at all.
+
+Formats: IPython.core.ultratb in context mode (5 to 9), as printed by a terminal, by nbconvert, and pasted from a
+notebook. The header stands right-aligned on the type's line, and the type comes again at the end with its message.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tbparse.dialects import frames as f
+from tbparse.dialects.base import Page
+from tbparse.dialects.reader import relate
+from tbparse.records import Failure, Frame, Link
+
+_HEAD = re.compile(r"^(?P<type>[A-Za-z_][\w.]*) {2,}Traceback \(most recent call last\)(?:: *(?P<message>.*))?$", re.MULTILINE)
+_CELL = re.compile(
+    r"^(?:(?:Input )?(?P<cell>(?:Cell )?In ?\[\d+\])(?:, line (?P<line>\d+)|, in (?P<function>[^\n]+))?.*"
+    r"|(?P<input><ipython-input-[^>]+>|<command-[\w-]+>(?: line \d+)?) in (?P<function2>[^\n]+))$"
+)
+_FILE = re.compile(r"^File (?P<path>\S.*?):(?P<line>\d+)(?:, in (?P<function>.+))?$")
+_OLD_FILE = re.compile(r"^(?P<path>(?:~|/|[A-Za-z]:\\|\.{1,2}/)[^\n]*?\.(?:py|pyx|pyc|ipynb|so)) in (?P<function>[^\n]+)$")
+_ARROW = re.compile(r"^\s*-{2,}> ?(?P<line>\d+)(?: (?P<source>.*))?$")
+_NUMBERED = re.compile(r"^\s*\d+(?:\s|$)")
+_FUNCTION = re.compile(r"^(?P<name><?[\w.]+>?)")
+_LINE_IN_CELL = re.compile(r"^----> ?(?P<line>\d+)")
+
+
+class NotebookDialect:
+    """Row 25 of the dialects."""
+
+    name = "ipython"
+    triggers = (" Traceback (most recent call last)", "---> ", "In [", "In[", "<ipython-input-")
+
+    def read(self, page: Page) -> list[Failure]:
+        out: list[Failure] = []
+        done = 0
+        starts = [(i, True) for i, _ in page.find(_HEAD)]
+        if not starts:
+            arrow = next(((i, False) for i, t in enumerate(page.texts) if _ARROW.match(t) and not page.taken[i]), None)
+            if arrow is None:
+                return out
+            starts = [(max(0, arrow[0] - 4), False)]
+        for i, headed in starts:
+            if i < done or page.taken[i]:
+                continue
+            failure, done = self._chain(page, i, headed)
+            if failure is not None:
+                out.append(failure)
+        return out
+
+    def _chain(self, page: Page, i: int, headed: bool) -> tuple[Failure | None, int]:
+        first = i
+        links: list[Link] = []
+        ways: list[str] = []
+        while i < len(page.texts):
+            head = _HEAD.match(page.texts[i])
+            frames, j = self._frames(page, i + 1 if head else i)
+            if not frames and not head:
+                break
+            link, j = self._exception(page, j, head["type"] if head else None, frames, i)
+            if link is None:
+                break
+            links.append(link)
+            i = j
+            k = j
+            while k < len(page.texts) and not page.texts[k].strip():
+                k += 1
+            if k < len(page.texts) and page.texts[k].strip() in f.SEPARATORS:
+                ways.append(f.SEPARATORS[page.texts[k].strip()])
+                k += 1
+                while k < len(page.texts) and not _HEAD.match(page.texts[k]):
+                    if page.texts[k].strip() and not set(page.texts[k].strip()) <= {"-"}:
+                        break
+                    k += 1
+                i = k
+                continue
+            break
+        if not links:
+            return None, first + 1
+        page.take(first, max(first, i - 1))
+        for k, link in enumerate(links[:-1]):
+            link.relation = "cause" if k < len(ways) and ways[k] == "cause" else "context"
+        links[-1].relation = "root"
+        links.reverse()
+        start, last = page.lines[first], page.lines[min(max(i - 1, first), len(page.lines) - 1)]
+        failure = Failure("traceback", self.name, relate(links), start, last, start.stream, start.tags)
+        if not headed:
+            failure.damaged = "the head of the traceback is cut off"
+        return failure, i
+
+    def _frames(self, page: Page, i: int) -> tuple[list[Frame], int]:
+        frames: list[Frame] = []
+        blanks = 0
+        while i < len(page.texts):
+            text = page.texts[i]
+            stripped = text.strip()
+            arrow = _ARROW.match(text)
+            if arrow and frames:
+                frames[-1].line = int(arrow["line"])
+                frames[-1].source = (arrow["source"] or "").strip() or None
+            elif m := _FILE.match(stripped):
+                frames.append(Frame(m["path"], int(m["line"]), _function(m["function"])))
+            elif m := _CELL.match(stripped):
+                name = m["function"] or m["function2"]
+                path = m["cell"] or m["input"]
+                path = f"Cell {path}" if path.startswith("In") else path
+                frames.append(Frame(path, int(m["line"]) if m["line"] else None, _function(name) or "<module>"))
+            elif m := _OLD_FILE.match(stripped):
+                frames.append(Frame(m["path"], None, _function(m["function"])))
+            elif f.FILE_LINE.match(text) and "line" in text:
+                m2 = f.read_frame(text)
+                if m2 is not None:
+                    frames.append(m2)
+            elif not stripped:
+                blanks += 1
+            elif _NUMBERED.match(text) or (text[0] in " \t" and frames) or set(stripped) <= {"-"} or stripped.startswith("("):
+                pass
+            elif f.split_exception(text):
+                break
+            elif arrow:
+                frames.append(Frame("<unknown>", int(arrow["line"]), None, (arrow["source"] or "").strip() or None))
+            elif not frames and blanks == 0:
+                break
+            elif frames and not frames[-1].source:
+                pass
+            else:
+                break
+            i += 1
+        return [x for x in frames if x.line is not None], i
+
+    def _exception(
+        self, page: Page, i: int, head: str | None, frames: list[Frame], first: int
+    ) -> tuple[Link | None, int]:
+        if i >= len(page.texts):
+            return (Link(head, "", frames, line=page.lines[first], first_line=page.lines[first]), i) if head else (None, i)
+        exc = f.split_exception(page.texts[i])
+        if exc is None:
+            return (Link(head, "", frames, line=page.lines[first], first_line=page.lines[first]), i) if head and frames else (None, i)
+        kind, message, _ = exc
+        parts = [message or ""]
+        j = i + 1
+        while j < len(page.texts) and j - i < 120:
+            text = page.texts[j]
+            if text.strip() in f.SEPARATORS or _HEAD.match(text) or (text.strip() and f.ends_message(text)):
+                break
+            if not text.strip():
+                k = j
+                while k < len(page.texts) and not page.texts[k].strip():
+                    k += 1
+                if k >= len(page.texts) or k - j > 1 or page.texts[k].strip() in f.SEPARATORS or f.ends_message(page.texts[k]):
+                    break
+                if not (page.texts[k][0] in " \t(" or len(parts) > 1):
+                    break
+            parts.append(text)
+            j += 1
+        if head and "." in head and head.endswith(kind):
+            kind = head
+        return Link(kind, f.trim_message(parts), frames, line=page.lines[i], first_line=page.lines[first]), j
+
+
+def _function(text: str | None) -> str | None:
+    """``pick`` out of ``pick(table, names)``, ``<module>`` out of ``<module>()``."""
+    m = _FUNCTION.match(text.strip()) if text else None
+    return m["name"] if m else None

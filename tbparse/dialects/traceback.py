@@ -1,0 +1,202 @@
+"""CPython tracebacks wherever they stand on a page: with header, without (cut), flattened, logged, ignored."""
+
+from __future__ import annotations
+
+import re
+
+from tbparse.dialects import frames as f
+from tbparse.dialects.base import Page
+from tbparse.dialects.reader import ChainReader, relate
+from tbparse.records import Failure, Fate, Line, Link
+
+_START = re.compile(
+    r"^.*Traceback \(most recent call last\):?[ \t]*$"
+    r'|^[ \t>]*File "[^"\n]+", line \d+.*$'
+    r"|^(?:The above exception was the direct cause of the following exception:|During handling of the above exception, another exception occurred:)$",
+    re.MULTILINE,
+)
+_FLAT = re.compile(r'Traceback \(most recent call last\):?\s+File "')
+_FLAT_FRAME = re.compile(r'File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s+')
+_THREAD = re.compile(r"^(?:Exception in thread (?P<name>.+?)(?: \(most likely raised during interpreter shutdown\))?:|Exception in thread .*)$")
+_IGNORED = re.compile(
+    r"^(?:Exception ignored in\b|Error in atexit\._run_exitfuncs|Error in sys\.exitfunc|Exception ignored on|Error in sys\.excepthook|Object allocated at"
+    r"|Task exception was never retrieved|Future exception was never retrieved|Unclosed )"
+)
+_LOGGED_BEFORE = re.compile(r"^(?:--- Logging error ---|exception calling callback\b|Exception in callback\b)")
+_PROCESS = re.compile(r"^Process (?P<name>\S+?):$")
+_FORWARD = re.compile(r"(?:Traceback of forward call that caused the error|Call stack|Stack \(most recent call last\)|The detailed stack trace):?\s*\(?(?:.*)$")
+_SIGNAL_HANDLER = re.compile(r"signal_handling\.py$|_utils/signal_handling")
+_NOTABLE = {"ERROR", "CRITICAL", "FATAL", "EXCEPTION", "WARNING", "WARN", "E", "W", "F", "C", "error", "critical", "warning", "exception"}
+
+
+class TracebackDialect:
+    """Row 1–11, 13, 18–22, 24, 27, 29, 35 and 37 of the dialects: all that prints ``File "…", line N``."""
+
+    name = "python"
+    triggers = (f.HEADER_TEXT, 'File "', "The above exception was", "During handling of the above")
+
+    def read(self, page: Page) -> list[Failure]:
+        out: list[Failure] = []
+        done = 0
+        for match in _START.finditer(page.blob):
+            i = page.index_at(match.start())
+            if i < done or page.taken[i]:
+                continue
+            if page.texts[i].strip() in f.SEPARATORS:
+                i = _lone_before(page, i, done)
+                if i < 0:
+                    continue
+            failure, end = self._at(page, i)
+            if failure is not None:
+                out.append(failure)
+            done = max(end, i + 1)
+        out += self._flattened(page)
+        return out
+
+    def _at(self, page: Page, i: int) -> tuple[Failure | None, int]:
+        text = page.texts[i]
+        header = f.HEADER.search(text)
+        indent = len(text) - len(text.lstrip(" "))
+        lead = text[: header.start()] if header else ""
+        grouped = lead.strip(" |+").startswith("Exception Group")
+        if header and indent and not grouped and not lead.strip():
+            lines = _dedented(page, i, indent)
+        else:
+            lines = list(page.lines[i:])
+        if header and lead.strip() and not grouped and not lead.rstrip().endswith("Original"):
+            lines[0] = lines[0]._replace(text=f.HEADER_TEXT + ":")
+        stop = _first_taken(page, i, len(lines))
+        reader = ChainReader(lines[:stop])
+        links, used = reader.chain(0)
+        end = i + used
+        if not links or (not header and links[-1].exception is None and all(x.exception is None for x in links)):
+            return None, max(end, i + 1)
+        relate(links)
+        first = page.lines[i]
+        last = page.lines[min(max(end - 1, i), len(page.lines) - 1)]
+        failure = Failure("traceback", self.name, links, first, last, first.stream, first.tags, damaged=reader.damaged)
+        if not header and text.strip() and f.read_frame(text):
+            failure.damaged = failure.damaged or "the head of the traceback is cut off"
+        if links[-1].exception is None:
+            failure.damaged = "the traceback is cut off before its exception line"
+        _set_fate(page, i, failure)
+        for link in links:
+            if link.rank is not None:
+                failure.rank_hint = link.rank
+            if any(_SIGNAL_HANDLER.search(x.path) for x in link.frames):
+                link.handler = True
+        page.take(i, max(i, end - 1))
+        return failure, end
+
+    def _flattened(self, page: Page) -> list[Failure]:
+        """A traceback whose line ends became blanks: one physical line holds all of it."""
+        out = []
+        for i, text in enumerate(page.texts):
+            if page.taken[i] or "File \"" not in text or not _FLAT.search(text):
+                continue
+            links = _read_flat(text, page.lines[i])
+            if links:
+                page.take(i, i)
+                line = page.lines[i]
+                out.append(Failure("traceback", self.name, links, line, line, line.stream, line.tags, damaged="the traceback was flattened into one line"))
+        return out
+
+
+def _read_flat(text: str, line: Line) -> list[Link]:
+    links: list[Link] = []
+    pieces = re.split(r"Traceback \(most recent call last\):?\s+(?=File \")", text)
+    for piece in pieces[1:]:
+        body = piece
+        for sentence in f.SEPARATORS:
+            body = body.split(sentence)[0]
+        found = list(_FLAT_FRAME.finditer(body))
+        if not found:
+            continue
+        frames = []
+        for k, m in enumerate(found):
+            frame = f.read_frame(f'  File "{m["path"]}", line {m["line"]}, in {m["function"]}')
+            if frame is not None:
+                until = found[k + 1].start() if k + 1 < len(found) else None
+                if until is not None:
+                    frame.source = body[m.end() : until].strip(" ^~") or None
+                frames.append(frame)
+        tail = body[found[-1].end() :].strip()
+        exceptions = list(re.finditer(r"(?:^|(?<=\s))((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Warning)|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:: (.*)|$)", tail))
+        if exceptions:
+            m = exceptions[0]
+            frames[-1].source = tail[: m.start()].strip(" ^~") or None
+            links.append(Link(m[1], (m[2] or "").strip(), frames, line=line, first_line=line))
+    links.reverse()
+    for k, link in enumerate(links):
+        link.relation = "context" if k + 1 < len(links) else "root"
+    if f.CAUSE_SENTENCE in text:
+        for link in links[:-1]:
+            link.relation = "cause"
+    return links
+
+
+def _lone_before(page: Page, i: int, done: int) -> int:
+    """Index of the bare ``Type: message`` line above a separator at ``i``, or -1."""
+    j = i - 1
+    while j >= done and not page.texts[j].strip():
+        j -= 1
+    low = max(done, j - 12)
+    while j >= low and page.texts[j].strip() and not page.taken[j]:
+        if f.split_exception(page.texts[j], lone=True) or (j == i - 2 and f.split_exception(page.texts[j])):
+            return j
+        j -= 1
+    return -1
+
+
+def _dedented(page: Page, i: int, indent: int) -> list[Line]:
+    """Lines from ``i`` on without ``indent`` blanks, up to the first one that is indented less."""
+    pad = " " * indent
+    out = []
+    for line in page.lines[i:]:
+        if line.text and not line.text.startswith(pad):
+            # The header alone may be set in: what follows at the margin then belongs to it all the same.
+            if len(out) == 1:
+                return [out[0], *page.lines[i + 1 :]]
+            break
+        out.append(line._replace(text=line.text[indent:]))
+    if len(out) > 1 and out[1].text and not out[1].text.startswith(" ") and page.lines[i + 1].text.startswith("  File"):
+        return [out[0], *page.lines[i + 1 :]]
+    return out
+
+
+def _first_taken(page: Page, i: int, count: int) -> int:
+    at = page.taken.find(1, i + 1, i + count)
+    return count if at < 0 else at - i
+
+
+def _set_fate(page: Page, i: int, failure: Failure) -> None:
+    """What the lines above a traceback say of it."""
+    j = i - 1
+    while j >= 0 and not page.texts[j].strip() and i - j < 3:
+        j -= 1
+    above = page.texts[j] if j >= 0 else ""
+    level = page.levels.get(i)
+    fate: Fate | None = None
+    why = None
+    thread = _THREAD.match(above)
+    process = _PROCESS.match(above)
+    if thread:
+        fate, why = "thread", "it ended a thread, not the process"
+        failure.tags = failure.tags._replace(process=failure.tags.process or thread["name"])
+    elif _IGNORED.match(above):
+        fate, why = "ignored", "the interpreter caught it and went on"
+    elif _LOGGED_BEFORE.match(above):
+        fate, why = "logged", "it was printed by a logger or a callback"
+    elif process:
+        failure.tags = failure.tags._replace(process=failure.tags.process or process["name"])
+    elif level in _NOTABLE:
+        fate, why = "logged", "it was printed through a logger"
+    elif j >= 0 and page.levels.get(j) in _NOTABLE and i - j <= 2 and page.lines[j].stream == failure.first.stream and not page.taken[j]:
+        fate, why = "logged", "a log record introduces it"
+    if fate is not None:
+        failure.fate, failure.fate_why = fate, why
+
+
+def forward_trace(text: str) -> bool:
+    """Whether the line introduces frames that are information, not a failure (autograd, logging's call stack)."""
+    return _FORWARD.search(text) is not None

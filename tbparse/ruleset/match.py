@@ -1,0 +1,354 @@
+"""Which rule names a failure: structure first, lines second, the most specific wins.
+
+Rules are indexed by exception type; of the others only those are looked at whose literal stands in the message. A
+rule's pattern is compiled when it is first needed, and searched with a time limit: a rule that runs out of time is
+skipped, and the answer says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+from tbparse.model import Retry, Scalar, signal_name
+from tbparse.records import Failure, Link
+from tbparse.ruleset import patterns
+
+MAX_MESSAGE_CHARS = 32_768
+"""Longer messages are searched in their head and tail."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What a matcher may ask besides the link: the failure, and lines around it."""
+
+    failure: Failure
+    links: Sequence[Link]
+    evidence: Evidence
+    notes: list[str] = field(default_factory=list)
+
+
+class Evidence:
+    """Single lines of the log, outside tracebacks, that rules' line patterns are searched in."""
+
+    def __init__(self, texts: Sequence[str] = ()) -> None:
+        self.texts = texts
+
+    @cached_property
+    def blob(self) -> str:
+        return "\n".join(self.texts)
+
+    @cached_property
+    def lower(self) -> str:
+        return self.blob.lower()
+
+    def find(self, pattern: str, literals: Sequence[str] | None, caseless: bool) -> tuple[int, Any] | None:
+        """Index and match of the first line that the pattern matches. Raises TimeoutError."""
+        hay = self.lower if caseless else self.blob
+        if literals is not None:
+            if not any(x in hay for x in literals):
+                return None
+            for i, text in enumerate(self.texts):
+                shown = text.lower() if caseless else text
+                if any(x in shown for x in literals):
+                    m = patterns.search(pattern, text)
+                    if m is not None:
+                        return i, m
+            return None
+        for i, text in enumerate(self.texts):
+            m = patterns.search(pattern, text)
+            if m is not None:
+                return i, m
+        return None
+
+
+@dataclass(slots=True)
+class Match:
+    """A rule that fits, with what decided and what it captured (raw texts by name)."""
+
+    rule: PackedRule
+    specificity: int
+    groups: dict[str, str] = field(default_factory=dict)
+    line_index: int | None = None
+    by: str = ""
+
+
+class PackedRule:
+    """A rule as the engine uses it; see :mod:`tbparse.ruleset.schema` for the meaning of its parts."""
+
+    __slots__ = ("advice", "captures", "category", "data", "fatal", "generic", "id", "match", "over", "qualifiers", "retry", "symptom", "title", "unless", "verdict")
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self.id: str = data["id"]
+        self.title: str = data["title"]
+        self.category: str = data["category"]
+        self.verdict: str = data["verdict"]
+        self.symptom: bool = data.get("symptom", False)
+        self.fatal: bool = data.get("fatal", False)
+        self.generic: bool = data.get("generic", False)
+        self.match: list[dict[str, Any]] = data["match"]
+        self.unless: list[dict[str, Any]] = data.get("unless", [])
+        self.over: list[str] = data.get("over") or []
+        self.captures: dict[str, str] = data.get("captures", {})
+        self.qualifiers: list[dict[str, Any]] = data.get("qualifiers", [])
+        self.advice: list[str] = data.get("advice", [])
+        self.retry: dict[str, Any] | None = data.get("retry")
+
+    def beats(self, other: PackedRule) -> bool:
+        """Whether this rule says that it goes over the other."""
+        return any(o == other.id or (o.endswith("/*") and other.id.startswith(o[:-1])) for o in self.over)
+
+    @property
+    def lines_only(self) -> bool:
+        return all(set(m) <= {"line", "line_literals", "line_caseless", "specificity", "launcher", "exit_code", "signal"} for m in self.match)
+
+
+class RuleSet:
+    """All rules, indexed. ``notes`` collects what had to be skipped while it was used."""
+
+    def __init__(self, rules: Iterable[PackedRule]) -> None:
+        self.rules = list(rules)
+        self.by_id = {r.id: r for r in self.rules}
+        self._typed: dict[str, list[tuple[PackedRule, dict[str, Any]]]] = {}
+        self._untyped: list[tuple[PackedRule, dict[str, Any]]] = []
+        self.line_rules: list[PackedRule] = []
+        for rule in self.rules:
+            if rule.lines_only:
+                self.line_rules.append(rule)
+                continue
+            for m in rule.match:
+                if "type" in m:
+                    for name in {t.rpartition(".")[2] for t in m["type"]}:
+                        self._typed.setdefault(name, []).append((rule, m))
+                else:
+                    self._untyped.append((rule, m))
+
+    def matches(self, link: Link, context: Context) -> list[Match]:
+        """Every rule that fits the link, best first."""
+        found: dict[str, Match] = {}
+        name = (link.exception or "").rpartition(".")[2]
+        message = _bounded(link.message or "")
+        lower: str | None = None
+        for rule, m in (*self._typed.get(name, ()), *self._untyped):
+            literals = m.get("message_literals")
+            if literals is not None:
+                if m["message_caseless"]:
+                    lower = message.lower() if lower is None else lower
+                    if not any(x in lower for x in literals):
+                        continue
+                elif not any(x in message for x in literals):
+                    continue
+            try:
+                match = self._try(rule, m, link, message, context)
+                if match is None or any(self._try(rule, u, link, message, context) for u in rule.unless):
+                    continue
+            except TimeoutError:
+                note = f"rule {rule.id} was skipped: its pattern took longer than {patterns.SEARCH_SECONDS} s on this text"
+                if note not in context.notes:
+                    context.notes.append(note)
+                continue
+            old = found.get(rule.id)
+            if old is None or match.specificity > old.specificity:
+                found[rule.id] = match
+        return self._ranked(found.values())
+
+    def _ranked(self, found: Iterable[Match]) -> list[Match]:
+        ranked = sorted(found, key=lambda m: (m.rule.generic, -m.specificity, m.rule.id))
+        for _ in range(len(ranked)):  # `over` moves a rule before what it names, whatever the scores
+            for i in range(1, len(ranked)):
+                if any(ranked[i].rule.beats(ranked[j].rule) for j in range(i)):
+                    j = next(j for j in range(i) if ranked[i].rule.beats(ranked[j].rule))
+                    ranked.insert(j, ranked.pop(i))
+                    break
+            else:
+                break
+        return ranked
+
+    def _try(self, rule: PackedRule, m: dict[str, Any], link: Link, message: str, context: Context) -> Match | None:
+        failure = context.failure
+        if "type" in m and not any(type_fits(t, link.exception) for t in m["type"]):
+            return None
+        if "kind" in m and failure.kind not in m["kind"]:
+            return None
+        if "signal" in m and (failure.signal is None or signal_name(failure.signal) not in m["signal"]):
+            return None
+        if "exit_code" in m and failure.exit_code not in m["exit_code"]:
+            return None
+        if "launcher" in m and failure.launcher not in m["launcher"]:
+            return None
+        if "chain" in m and not any(type_fits(t, x.exception) for t in m["chain"] for x in context.links if x is not link):
+            return None
+        groups: dict[str, str] = {}
+        by = []
+        if "message" in m:
+            found = patterns.search(m["message"], message)
+            if found is None:
+                return None
+            groups |= {k: v for k, v in found.groupdict().items() if v is not None}
+            by.append("message")
+        if "frame" in m:
+            found = next((x for x in map(lambda f: patterns.search(m["frame"], f), _frame_texts(link)) if x), None)
+            if found is None:
+                return None
+            groups |= {k: v for k, v in found.groupdict().items() if v is not None}
+            by.append("frame")
+        index = None
+        if "line" in m:
+            hit = context.evidence.find(m["line"], m.get("line_literals"), m.get("line_caseless", False))
+            if hit is None:
+                return None
+            index = hit[0]
+            groups |= {k: v for k, v in hit[1].groupdict().items() if v is not None}
+            by.append("line")
+        if "type" in m:
+            by.insert(0, "type")
+        return Match(rule, m["specificity"], groups, index, "+".join(by) or "structure")
+
+    def line_matches(self, evidence: Evidence, *, fatal: bool, notes: list[str]) -> Iterator[tuple[int, Match]]:
+        """Rules that know single lines, with the index of the first line of each."""
+        if not evidence.texts:
+            return
+        for rule in self.line_rules:
+            if rule.fatal != fatal:
+                continue
+            for m in rule.match:
+                if not set(m) <= {"line", "line_literals", "line_caseless", "specificity"}:
+                    continue
+                try:
+                    hit = evidence.find(m["line"], m.get("line_literals"), m.get("line_caseless", False))
+                except TimeoutError:
+                    notes.append(f"rule {rule.id} was skipped: its pattern took longer than {patterns.SEARCH_SECONDS} s on this text")
+                    continue
+                if hit is not None and not any("line" in u and evidence.find(u["line"], u.get("line_literals"), u.get("line_caseless", False)) for u in rule.unless):
+                    groups = {k: v for k, v in hit[1].groupdict().items() if v is not None}
+                    yield hit[0], Match(rule, m["specificity"], groups, hit[0], "line")
+                    break
+
+    def qualify(self, match: Match, link: Link, context: Context) -> dict[str, Any] | None:
+        """The first qualifier of the matched rule that holds; its groups are added to the match."""
+        message = _bounded(link.message or "")
+        for q in match.rule.qualifiers:
+            for when in q["when"]:
+                try:
+                    found = self._try(match.rule, when, link, message, context)
+                except TimeoutError:
+                    context.notes.append(f"a qualifier of rule {match.rule.id} was skipped: its pattern took too long")
+                    continue
+                if found is not None:
+                    match.groups |= found.groups
+                    return q
+        return None
+
+
+def type_fits(wanted: str, printed: str | None) -> bool:
+    """``KeyError`` fits any type of that last name; a dotted name fits itself, its tail, and its bare last name."""
+    if printed is None:
+        return False
+    if wanted == printed:
+        return True
+    if "." not in wanted:
+        return printed.rpartition(".")[2] == wanted
+    if "." not in printed:
+        return wanted.rpartition(".")[2] == printed
+    return printed.endswith(f".{wanted}") or wanted.endswith(f".{printed}")
+
+
+def _frame_texts(link: Link) -> Iterator[str]:
+    for frame in link.frames:
+        path = frame.path.replace("\\", "/")
+        yield f"{path}:{frame.line} in {frame.function}"
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= MAX_MESSAGE_CHARS:
+        return text
+    half = MAX_MESSAGE_CHARS // 2
+    return f"{text[:half]}\n{text[-half:]}"
+
+
+_UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15, "e": 10**18}
+_BINARY = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e": 2**60}
+_SIZE = re.compile(r"^\s*([\d.,]*\d)\.?\s*(?:([kmgtpe])(i)?)?(?:b(?:ytes?)?)?\s*$", re.IGNORECASE)
+_TIME = re.compile(r"^\s*([\d.,]*\d)\s*(ms|milliseconds?|us|s|sec(?:onds?)?|m|min(?:utes?)?|h|hours?)?\s*$", re.IGNORECASE)
+_CLOCK = re.compile(r"^\s*(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?\s*$")
+_SECONDS = {"ms": 1e-3, "mi": 60.0, "us": 1e-6, "s": 1.0, "se": 1.0, "m": 60.0, "h": 3600.0, "ho": 3600.0, "": 1.0}
+
+
+def convert(text: str, kind: str) -> Scalar | tuple[Scalar, ...]:
+    """A captured text as its type; text that does not fit stays text."""
+    if kind == "bytes":
+        m = _SIZE.match(text)
+        if m:
+            unit = (m[2] or "").lower()
+            # Allocators print KiB and mean it; Slurm's and the kernel's bare K, M, G are binary too.
+            factor = _BINARY.get(unit, 1) if m[3] or not text.lower().rstrip().endswith("b") else _UNITS[unit]
+            return int(float(m[1].replace(",", "")) * factor)
+    elif kind == "seconds":
+        m = _TIME.match(text)
+        if m:
+            unit = (m[2] or "").lower()
+            key = "ms" if unit.startswith(("ms", "milli")) else "mi" if unit.startswith("min") else unit[:2] if unit[:2] in _SECONDS else unit[:1]
+            return float(m[1].replace(",", "")) * _SECONDS.get(key, 1.0)
+        m = _CLOCK.match(text)
+        if m:
+            return float(int(m[1] or 0) * 86400 + int(m[2] or 0) * 3600 + int(m[3]) * 60 + int(m[4]))
+    elif kind == "int":
+        try:
+            return int(text.replace(",", ""), 0 if text.lower().startswith("0x") else 10)
+        except ValueError:
+            return text
+    elif kind == "float":
+        try:
+            return float(text.replace(",", ""))
+        except ValueError:
+            return text
+    elif kind == "list":
+        return tuple(x.strip(" '\"") for x in re.split(r"[,\s]+", text.strip("[](){} ")) if x.strip(" '\""))
+    return text
+
+
+def default_retry(verdict: str) -> Retry:
+    """What to do where the rule does not say: a transient failure is tried again a few times, anything else is not."""
+    return Retry(action="retry", delay_s=30.0, max=3) if verdict == "transient" else Retry()
+
+
+@lru_cache(maxsize=8)
+def builtin_rules(profile: str = "job") -> RuleSet:
+    """The built-in rules under a profile. Raises UsageError for a profile that does not exist."""
+    from tbparse.ruleset.store import load_packed
+
+    return RuleSet(apply_profile([PackedRule(d) for d in load_packed()], profile))
+
+
+def apply_profile(rules: list[PackedRule], profile: str) -> list[PackedRule]:
+    """The rules with the overrides of a profile."""
+    if profile == "job":
+        return rules
+    from tbparse.errors import UsageError
+    from tbparse.ruleset.store import PROFILES, profile_path
+
+    path = profile_path(profile)
+    if not path.is_file():
+        known = ", ".join(["job", *sorted(p.stem for p in PROFILES.glob("*.yaml"))])
+        raise UsageError(f"no profile `{profile}`: choose one of {known}")
+    from tbparse.ruleset.pack import read_site
+
+    site = read_site(path)
+    out = []
+    for rule in rules:
+        if any(_names(d, rule.id) for d in site.disable):
+            continue
+        for key, override in site.override.items():
+            if _names(key, rule.id):
+                changes = override.model_dump(mode="json", exclude_none=True)
+                rule = PackedRule({**rule.data, **changes, "qualifiers": [] if "verdict" in changes else rule.qualifiers})
+        out.append(rule)
+    return out
+
+
+def _names(key: str, rule_id: str) -> bool:
+    return key == rule_id or (key.endswith("/*") and rule_id.startswith(key[:-1]))

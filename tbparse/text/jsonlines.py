@@ -1,0 +1,107 @@
+"""Logs of one JSON object a line: the text inside their fields, as lines with the span of the object's line.
+
+Shapes seen: docker's json-file and fluentd (``log``), kubectl and CRI forwarders, structlog (``event`` with ``exception`` as text or
+as dict_tracebacks' list), loguru's serialize (``text``, ``record``), python-json-logger (``message``, ``exc_info``), ECS
+(``error.stack_trace``), Google Cloud (``jsonPayload``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tbparse.records import Line, Tags
+from tbparse.text.lines import clean
+
+_TEXT_FIELDS = ("text", "log", "message", "msg", "event", "MESSAGE", "textPayload", "body", "line")
+_TRACE_FIELDS = ("exception", "exc_info", "exc_text", "traceback", "stack_trace", "stack", "stacktrace", "error.stack_trace", "exc_traceback", "err", "error", "tb")
+_NESTED = ("record", "jsonPayload", "error", "exception", "attributes", "fields", "err", "data", "extra")
+_LEVELS = ("level", "levelname", "severity", "log_level", "lvl", "log.level")
+_HEADER = "Traceback (most recent call last)"
+
+
+def expand(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]] | None:
+    """Lines with JSON objects replaced by the text in them, and their levels by index; None where there is no JSON."""
+    if not any(x.text.startswith("{") and x.text.endswith("}") for x in lines):
+        return None
+    out: list[Line] = []
+    levels: dict[int, str] = {}
+    changed = False
+    for line in lines:
+        found = _fields(line.text) if line.text.startswith("{") and line.text.endswith("}") else None
+        if found is None:
+            out.append(line)
+            continue
+        changed = True
+        texts, level, tags, stream = found
+        for text in texts:
+            for piece in text.rstrip("\n").split("\n"):
+                if level:
+                    levels[len(out)] = level
+                out.append(Line(line.no, line.start, line.end, clean(piece), "json", stream, tags))
+    return (out, levels) if changed else None
+
+
+def _fields(text: str) -> tuple[list[str], str | None, Tags, str] | None:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict):
+        return None
+    texts = [data[k] for k in _TEXT_FIELDS if isinstance(data.get(k), str) and data[k].strip()][:1]
+    inner = data.get("record") if isinstance(data.get("record"), dict) else None
+    if not texts and inner and isinstance(inner.get("message"), str):
+        texts = [inner["message"]]
+    if not any(_HEADER in t for t in texts):
+        trace = _trace(data)
+        if trace:
+            texts.append(trace)
+    if not texts:
+        return None
+    level = next((str(v["name"] if isinstance(v, dict) and "name" in v else v) for k in _LEVELS if (v := data.get(k) or (inner or {}).get(k))), None)
+    rank = next((data[k] for k in ("rank", "RANK", "global_rank") if isinstance(data.get(k), int)), None)
+    local = data.get("local_rank") if isinstance(data.get("local_rank"), int) else None
+    host = next((data[k] for k in ("hostname", "host", "node", "nodename") if isinstance(data.get(k), str)), None)
+    process = next((data[k] for k in ("pod", "pod_name", "container_name", "container") if isinstance(data.get(k), str)), None)
+    stream = "".join(f"[{x}]" for x in (rank, local, host, process) if x is not None)
+    return texts, level.upper() if level else None, Tags(rank, local, host, process, None), stream
+
+
+def _trace(data: dict[str, Any]) -> str | None:
+    """The traceback among an object's fields, as CPython would print it."""
+    for key in _TRACE_FIELDS:
+        value = data.get(key)
+        if isinstance(value, str) and (_HEADER in value or 'File "' in value):
+            return value
+        if isinstance(value, list) and value and all(isinstance(v, dict) for v in value) and "exc_type" in value[0]:
+            return "\n\nThe above exception was the direct cause of the following exception:\n\n".join(_structured(v) for v in reversed(value))
+        if isinstance(value, list) and value and all(isinstance(v, str) for v in value) and _HEADER in value[0]:
+            return "".join(v if v.endswith("\n") else v + "\n" for v in value)
+    for key in _NESTED:
+        value = data.get(key)
+        if isinstance(value, dict):
+            found = _trace(value)
+            if found:
+                return found
+            kind, text = value.get("type") or value.get("exc_type"), value.get("value") or value.get("message")
+            if isinstance(kind, str) and key in ("exception", "error", "err") and kind[:1].isupper():
+                return f"{kind}: {text}" if text else kind
+    for value in data.values():
+        if isinstance(value, str) and _HEADER in value:
+            return value
+    return None
+
+
+def _structured(exc: dict[str, Any]) -> str:
+    """structlog's dict_tracebacks as text."""
+    rows = [_HEADER + ":"]
+    for frame in exc.get("frames") or ():
+        if isinstance(frame, dict):
+            rows.append(f'  File "{frame.get("filename", "?")}", line {frame.get("lineno", 0)}, in {frame.get("name", "?")}')
+            if frame.get("line"):
+                rows.append(f"    {frame['line']}")
+    value = exc.get("exc_value")
+    rows.append(f"{exc.get('exc_type', 'Exception')}: {value}" if value else str(exc.get("exc_type", "Exception")))
+    return "\n".join(rows)
