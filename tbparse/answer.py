@@ -239,7 +239,7 @@ def _confidence(cause: Candidate) -> model.Confidence:
 def _evidence(cause: Candidate, decision: Decision) -> tuple[model.Evidence, ...]:
     lines: list[Line] = []
     link = cause.root.link
-    for line in (cause.failure.first, link.line, cause.failure.last if cause.failure.kind != "traceback" else None):
+    for line in (cause.failure.first, link.line, cause.failure.last if cause.failure.kind != "traceback" else None, cause.proof):
         if line is not None and line.text and line not in lines:
             lines.append(line)
     match = cause.root.match

@@ -101,10 +101,9 @@ class Explainer:
 def _line_literals(rules: RuleSet) -> list[str]:
     """Texts that rules' line patterns need to see, as far as they can be named."""
     out: set[str] = set()
-    for rule in rules.line_rules:
-        for m in rule.match:
-            if not m.get("line_caseless"):
-                out.update(m.get("line_literals") or ())
+    for _, m in rules.line_rules:
+        if not m.get("line_caseless"):
+            out.update(m.get("line_literals") or ())
     return sorted(out)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from tbparse.attribute.unwrap import LAUNCHER_WRAPPERS, Root, is_wrapper, short
-from tbparse.records import Failure, RankExit
+from tbparse.records import Failure, Line, RankExit
 
 
 class Tier(IntEnum):
@@ -20,19 +20,21 @@ class Tier(IntEnum):
 
     SYSTEM = 0
     LOCAL = 1
-    BARE = 2
-    DEATH = 3
-    EFFECT = 4
-    CLOSING = 5
-    WRAPPER = 6
-    DEMOTED = 7
-    THREAD = 8
-    NOTHING = 9
+    CRASH = 2
+    BARE = 3
+    DEATH = 4
+    EFFECT = 5
+    CLOSING = 6
+    WRAPPER = 7
+    DEMOTED = 8
+    THREAD = 9
+    NOTHING = 10
 
 
 TIER_WORDS = {
     Tier.SYSTEM: "the scheduler or the kernel says so",
     Tier.LOCAL: "raised in the process's own code",
+    Tier.CRASH: "native code crashed",
     Tier.BARE: "an exception line without its traceback",
     Tier.DEATH: "a worker died by a signal",
     Tier.EFFECT: "an effect of another rank's failure",
@@ -55,6 +57,8 @@ class Candidate:
     why: str = ""
     twins: list[Failure] = field(default_factory=list)
     """Copies of the same failure: other ranks', and the launcher's summary."""
+    proof: Line | None = None
+    """A line elsewhere that decided the rule."""
 
     @property
     def start(self) -> int:
@@ -83,7 +87,7 @@ def rate(candidate: Candidate) -> None:
             if failure.kind == "kernel" and rule.category not in _SYSTEM_CATEGORIES:
                 candidate.tier = Tier.EFFECT
     elif failure.kind == "launcher":
-        candidate.tier = _death_tier(failure.signal)
+        candidate.tier = Tier.CLOSING if failure.fate == "symptom" else _death_tier(failure.signal)
     elif failure.kind == "line":
         candidate.tier = Tier.SYSTEM if rule is not None and rule.fatal and rule.category in _SYSTEM_CATEGORIES else Tier.BARE
         if rule is not None and (rule.symptom or not rule.fatal):
@@ -96,8 +100,12 @@ def rate(candidate: Candidate) -> None:
             candidate.tier = Tier.WRAPPER
     elif rule is not None and rule.symptom:
         candidate.tier = Tier.EFFECT
+    elif failure.kind == "traceback" and candidate.root.link.exception is None:
+        candidate.tier = Tier.CLOSING
     elif failure.damaged is not None and "no traceback stands" in failure.damaged:
         candidate.tier = Tier.BARE
+    elif failure.kind == "native" and candidate.root.link.exception is None:
+        candidate.tier = Tier.CRASH
     else:
         candidate.tier = Tier.LOCAL
     candidate.why = failure.fate_why or TIER_WORDS[candidate.tier]
@@ -130,6 +138,36 @@ def fold_twins(candidates: Sequence[Candidate]) -> list[Candidate]:
         out.append(c)
     out.sort(key=lambda c: c.start)
     return out
+
+
+def type_natives(failures: Sequence[Failure]) -> None:
+    """Give a watchdog's line the C++ type under which the process then ended: ``terminate called`` repeats its text."""
+    ends = [x for x in failures if x.kind == "native" and x.root.exception is not None]
+    if not ends:
+        return
+    for failure in failures:
+        if failure.kind != "native" or failure.root.exception is not None:
+            continue
+        core = (failure.root.message or "")[:48]
+        same = [x for x in ends if core and core in (x.root.message or "")]
+        found = next((x for x in same if x.rank == failure.rank), same[0] if same else None)
+        if found is not None:
+            failure.root.exception = found.root.exception
+
+
+def explain_by_system(cause: Candidate, candidates: Sequence[Candidate]) -> Candidate:
+    """A kernel's line about the card explains the error that the process raised: its exception and frames, the kernel's verdict."""
+    rule = cause.root.match.rule if cause.root.match else None
+    if cause.failure.kind != "kernel" or rule is None or rule.category != "gpu-hardware":
+        return cause
+    for c in sorted(candidates, key=lambda c: c.start):
+        other = c.root.match.rule if c.root.match else None
+        about_card = (other is not None and other.category.startswith("gpu-")) or "CUDA" in (c.root.link.message or "")
+        if c.failure.kind == "traceback" and c.tier in (Tier.LOCAL, Tier.EFFECT) and about_card:
+            merged = Candidate(c.failure, Root(c.root.index, c.root.link, cause.root.match, c.root.runners, "the kernel's line explains it", cause.root.context), Tier.SYSTEM, cause.why, [*c.twins])
+            merged.proof = cause.root.link.line
+            return merged
+    return cause
 
 
 def settle(candidates: list[Candidate], exits: Sequence[RankExit], *, failed: bool | None) -> Candidate | None:

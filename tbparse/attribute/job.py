@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tbparse.attribute.cascade import Candidate, Tier, fold_twins, rate, settle
+from tbparse.attribute.cascade import Candidate, Tier, explain_by_system, fold_twins, rate, settle, type_natives
 from tbparse.attribute.unwrap import Root, find_root
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
@@ -80,6 +80,7 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
     evidence = Evidence([line.text for line in job.evidence])
     failures = [*job.failures, *_deaths(job)]
     failures.sort(key=lambda x: (x.source is not None, x.first.start))
+    type_natives(failures)
     candidates: list[Candidate] = []
     roots: dict[tuple[object, ...], Root] = {}
     for failure in failures:
@@ -102,6 +103,8 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
     wrappers = [c for c in candidates if c.tier is Tier.WRAPPER or (c.tier is Tier.DEATH and c.failure.kind == "traceback")]
     failed = _failed(returncode, job, candidates)
     cause = settle(candidates, job.exits, failed=failed)
+    if cause is not None:
+        cause = explain_by_system(cause, candidates)
     if failed and (cause is None or cause.tier in (Tier.WRAPPER, Tier.CLOSING, Tier.DEMOTED, Tier.THREAD)):
         hint = _hint(job, rules, evidence, notes)
         if hint is not None:

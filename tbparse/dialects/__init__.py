@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tbparse.dialects.base import Dialect, Page
+from tbparse.dialects.frames import scattered_frames
 from tbparse.records import Failure
 
 
@@ -43,5 +44,32 @@ def read_page(page: Page) -> list[Failure]:
     for dialect in registry():
         if any(trigger in blob for trigger in dialect.triggers):
             out += dialect.read(page)
+    out.sort(key=lambda failure: failure.first.start)
+    return mend(page, out)
+
+
+def mend(page: Page, failures: list[Failure]) -> list[Failure]:
+    """Put together what an interleaved console tore apart: tracebacks without an end, and bare exception lines after them."""
+    if not any(x.kind == "traceback" and x.root.exception is None for x in failures):
+        return failures
+    index = {id(line): i for i, line in enumerate(page.lines)}
+    out: list[Failure] = []
+    torn: list[Failure] = []
+    for failure in failures:
+        if failure.kind != "traceback":
+            out.append(failure)
+        elif failure.root.exception is None:
+            torn.append(failure)
+        elif failure.dialect == "bare" and torn and not failure.root.frames:
+            first, last = index[id(torn[0].first)], index[id(failure.first)]
+            failure.root.frames = scattered_frames(page.texts[first : last + 1])
+            failure.damaged = "several processes wrote over one another: frames and message may belong to different ones"
+            torn = []
+            out.append(failure)
+        else:
+            out += torn
+            torn = []
+            out.append(failure)
+    out += torn
     out.sort(key=lambda failure: failure.first.start)
     return out

@@ -22,14 +22,14 @@ _NOT_FOUND = re.compile(
 )
 _HYDRA = re.compile(r"^.*(?:Set the environment variable HYDRA_FULL_ERROR=1|set env var HYDRA_FULL_ERROR=1).*$", re.MULTILINE)
 _HYDRA_FIRST = re.compile(r"^(?:Error executing job with overrides|Error (?:locating target|in call to target|instantiating)|Could not |In '|Primary config|Key '|Missing |Ambiguous|Error parsing|Multiple values|Error merging|Config|Unable to find)")
-_BARE_FATAL = re.compile(r"^(?:fatal|FATAL|Fatal error|fatal error|panic|ERROR|Error|error)(?::| -) (?P<message>\S.*)$", re.MULTILINE)
+_GRACEFUL = re.compile(r"(?P<message>Detected KeyboardInterrupt, attempting graceful shutdown.*)$", re.MULTILINE)
 
 
 class ExitDialect:
     """Row 16 of the dialects, and the messages of row 30 that have no traceback."""
 
     name = "exit"
-    triggers = ("error:", "Error:", "Error ─", "Error -", "can't ", "No module named", "not found", "No such file", "Permission denied", "HYDRA_FULL_ERROR", "finding module specification", "cannot execute", "bad interpreter")
+    triggers = ("KeyboardInterrupt", "error:", "Error:", "Error ─", "Error -", "can't ", "No module named", "not found", "No such file", "Permission denied", "HYDRA_FULL_ERROR", "finding module specification", "cannot execute", "bad interpreter")
 
     def read(self, page: Page) -> list[Failure]:
         out = []
@@ -53,6 +53,11 @@ class ExitDialect:
             for i, text in page.find(pattern):
                 exit_code = 1 if "No module named" in text or "module specification" in text else 126 if "ermission denied" in text else code
                 out.append(self._make(page, i, text.strip(), "exit", exit_code))
+        for i, text in page.find(_GRACEFUL):
+            m = _GRACEFUL.search(text)
+            failure = self._make(page, i, m["message"] if m else text, "exit", None)
+            failure.links[0].exception, failure.signal = "KeyboardInterrupt", 2
+            out.append(failure)
         for i, _ in page.find(_HYDRA):
             failure = self._hydra(page, i)
             if failure is not None:

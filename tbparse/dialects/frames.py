@@ -86,6 +86,18 @@ def read_frame(text: str) -> Frame | None:
     return Frame(m["path"], int(m["line"]), m["function"] or None)
 
 
+_SCATTERED = re.compile(r'File "(?P<path>[^"\n]+)", line (?P<line>\d+), in (?P<function><?\w+>?)')
+
+
+def scattered_frames(texts: Sequence[str]) -> list[Frame]:
+    """Frames found anywhere in lines that several writers mixed, each once, in the order in which they first appear."""
+    found: dict[tuple[str, str], Frame] = {}
+    for text in texts:
+        for m in _SCATTERED.finditer(text):
+            found.setdefault((m["path"], m["line"]), Frame(m["path"], int(m["line"]), m["function"]))
+    return list(found.values())
+
+
 def split_exception(text: str, *, lone: bool = False) -> tuple[str, str | None, str | None] | None:
     """``(type, message, type in parentheses)`` of an exception line, or None.
 
@@ -98,8 +110,8 @@ def split_exception(text: str, *, lone: bool = False) -> tuple[str, str | None, 
     kind, message = m["type"], m["message"]
     if not lone:
         last = kind.rpartition(".")[2]
-        if not (last[0].isupper() or "." in kind or m["message"] is None or last.endswith(("error", "timeout"))):
-            return None
+        if not (last[:1].isupper() or "." in kind or last.endswith(("error", "timeout"))):
+            return None  # a lone word in small letters is anything but a type
         if message is not None and not m["sep"] and message:
             return None
     inner = m["inner"]

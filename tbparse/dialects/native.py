@@ -43,7 +43,8 @@ _CRASH = re.compile(
     r"|(?:HSA_STATUS_ERROR_\w+.*|Memory access fault by GPU node-\d+ .*))$",
     re.MULTILINE,
 )
-_FATAL_LOG = re.compile(r"^(?:\[?F ?\d{4} [\d:.]+ +\d+ |\d{4}-\d\d-\d\d [\d:.]+: F )?(?P<at>[\w./-]+\.(?:cc|cpp|cu|h|cuh):\d+)\]?:? (?P<message>(?:Check failed: |Non-OK-status: |Failed to |.*RESOURCE_EXHAUSTED).*)$", re.MULTILINE)
+_FATAL_LOG = re.compile(r"^(?:F )?(?P<at>[\w./-]+\.(?:cc|cpp|cu|h|cuh):\d+)\]?:? (?P<message>(?:Check failed: |Non-OK-status: |Failed to |.*RESOURCE_EXHAUSTED).*)$", re.MULTILINE)
+_FATAL_TEXT = re.compile(r"^(?P<message>(?:Check failed|Non-OK-status): .*)$")
 _SHELL = re.compile(
     r"^(?:(?P<bash>\S*(?:bash|sh|run|\.sh)\S*: line \d+: +\d+ )|(?P<job>\[\d+\] +[+-]? *\d+ +(?:\d+ +)?)|(?P<zsh>zsh: )|(?P<make>make(?:\[\d+\])?: \*\*\* .*\] ))?"
     r"(?P<what>Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Killed|Terminated|Hangup|Trace/breakpoint trap|segmentation fault|killed|abort|bus error|illegal hardware instruction|terminated)"
@@ -56,7 +57,7 @@ _LOOK = {
     "c10": re.compile(r"(?:ProcessGroup\w*|NCCLUtils|TCPStore|socket|Functional|CudaHooks|CUDAException|HeartbeatMonitor|TraceUtils)\.(?:cpp|hpp|h):\d+\]"),
     "glibc": re.compile(r"\*\*\* Error in|alloc\(\): |free\(\): |munmap_chunk|double free|corrupted |malloc_consol|smashing detected|overflow detected|Assertion [`'\"]"),
     "crash": re.compile(r"\*\*\* SIG|Caught signal|Process received signal|Unhandled exception: |panicked at|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure|HSA_STATUS_ERROR|Memory access fault"),
-    "fatal": re.compile(r"\.(?:cc|cpp|cu|h|cuh):\d+\]?:? (?:Check failed|Non-OK|Failed to|\S.*RESOURCE_EXHAUSTED)"),
+    "fatal": re.compile(r"Check failed: |Non-OK-status: |\.(?:cc|cpp|cu|h|cuh):\d+\]?:? (?:Failed to|\S.*RESOURCE_EXHAUSTED)"),
     "shell": re.compile(r"Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Killed|Terminated|Hangup|Trace/breakpoint|segmentation fault|killed|abort|bus error|illegal hardware|terminated"),
 }
 _CORE = re.compile(r"\(core dumped\)")
@@ -73,8 +74,7 @@ class NativeDialect:
     )  # fmt: skip
 
     def read(self, page: Page) -> list[Failure]:
-        terminates = self._terminates(page)
-        out = list(terminates)
+        out = self._terminates(page)
         for i, text in page.find(_LOOK["c10"]):
             m = _C10.match(text)
             if m is None:
@@ -83,14 +83,12 @@ class NativeDialect:
             rank = _C10_RANK.search(m["message"])
             failure = self._make(page, i, None, body if body else m["message"])
             failure.rank_hint = int(rank["rank"]) if rank else None
-            core = body[:60]
-            same = next((t for t in terminates if core and core in (t.links[-1].message or "") and _same_rank(t, failure)), None)
-            if same is not None:
-                failure.links[0].exception = same.links[0].exception
             out.append(failure)
         for look, pattern in (("glibc", _GLIBC), ("crash", _CRASH), ("fatal", _FATAL_LOG)):
             for i, text in page.find(_LOOK[look]):
                 m = pattern.match(text)
+                if m is None and look == "fatal" and page.levels.get(i) in ("F", "FATAL"):
+                    m = _FATAL_TEXT.match(text)
                 if m is None or text.startswith((" ", "\t")):
                     continue
                 failure = self._make(page, i, None, m["message"])
@@ -160,8 +158,4 @@ def _not_a_shell(m: re.Match[str], text: str) -> bool:
     if m["bash"] or m["job"] or m["zsh"] or m["make"]:
         return False
     return bool(m["rest"].strip()) and not _CORE.search(text)
-
-
-def _same_rank(a: Failure, b: Failure) -> bool:
-    return a.rank_hint is None or b.rank_hint is None or a.rank_hint == b.rank_hint
 

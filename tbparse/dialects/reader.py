@@ -34,6 +34,7 @@ _RESUMES = re.compile(
 )
 _DEVICE = re.compile(r"in replica (\d+) on device (\d+)")
 _RAY_TASK = re.compile(r"^(?P<name>ray::[^\s(]+(?:\([^)]*\))?)\s*\((?P<info>[^()]*(?:\([^()]*\)[^()]*)*)\)?")
+_REMOTE_OPEN = re.compile(r"^[\w.]*RemoteTraceback:\s*$")
 _MORE = re.compile(r"^(?:and )?\d+ more exceptions?$")
 
 
@@ -92,6 +93,8 @@ class ChainReader:
             return self._traceback(i + 1, i)
         if f.read_frame(text):
             return self._traceback(i, i)
+        if _REMOTE_OPEN.match(text) and i + 1 < len(self.texts) and self.texts[i + 1] == '"""':
+            return self._exception(i, (text.rstrip(": "), "", None), [], i)
         lone = f.split_exception(text, lone=True) or (f.split_exception(text) if self._separator(i + 1) else None)
         if lone is None:
             return [], i
@@ -107,7 +110,7 @@ class ChainReader:
 
     def _separator(self, i: int) -> tuple[str, int] | None:
         """Relation and next index when a separator sentence stands at or after blank lines at ``i``."""
-        j = self._skip_blank(i)
+        j = self._skip_blank(i + 1 if i < len(self.texts) and self.texts[i] == '"""' else i)
         if j >= len(self.texts) or j - i > 4:
             return None
         text = self.texts[j].strip()
@@ -143,9 +146,10 @@ class ChainReader:
         """Frames from ``i`` on; stops at the exception line or at what cannot be part of a traceback."""
         frames: list[Frame] = []
         texts, n = self.texts, len(self.texts)
-        strays = 0
+        strays, flat = 0, False
         while i < n:
             text = texts[i]
+            frame = None
             if not text:
                 j = self._skip_blank(i)
                 if j < n and j - i <= 2 and (f.read_frame(texts[j]) or (frames and self._spaced(i, j))):
@@ -171,13 +175,19 @@ class ChainReader:
                     break
             elif text.startswith(("> File", "│", "└")) or set(text) <= set("^~ "):
                 pass
-            elif f.split_exception(text) is not None and not (strays == 0 and self._frame_follows(i)):
+            elif f.split_exception(text, lone=True) is not None or (
+                f.split_exception(text) is not None and not self._frame_follows(i)
+            ):
                 break
+            elif frames and flat and frames[-1].source is None:
+                frames[-1].source = text.strip()  # indentation was lost on the way: the source stands at the margin
             else:
                 strays += 1
                 if strays > 3 or not self._frame_follows(i):
                     break
                 self.damaged = self.damaged or "other text stands between the frames"
+            if frame is not None:
+                strays, flat = 0, text[0] == "F"
             i += 1
         return frames, i
 
@@ -187,7 +197,12 @@ class ChainReader:
         return (text[:1] in " >│└" and text.strip() != "") or f.split_exception(text, lone=True) is not None
 
     def _frame_follows(self, i: int) -> bool:
-        return any(f.read_frame(t) for t in self.texts[i + 1 : i + 4])
+        for text in self.texts[i + 1 : i + 4]:
+            if f.HEADER.search(text):
+                return False
+            if f.read_frame(text):
+                return True
+        return False
 
     def _exception(
         self, i: int, exc: tuple[str, str | None, str | None], frames: list[Frame], first: int
@@ -255,7 +270,9 @@ class ChainReader:
                     for link in nested:
                         link.rank = process if link.rank is None else link.rank
                     continue
-            if t == '"""' and j + 1 < n and f.HEADER.search(texts[j + 1]):
+            if t == '"""' and not (j + 1 < n and f.HEADER.search(texts[j + 1])):
+                break
+            if t == '"""':
                 nested, j = self._nested(j + 1)
                 j = self._skip_blank(j)
                 if j < n and texts[j] == '"""':

@@ -12,6 +12,7 @@ from tbparse.records import Failure, Fate, Line, Link
 _START = re.compile(
     r"^.*Traceback \(most recent call last\):?[ \t]*$"
     r'|^[ \t>]*File "[^"\n]+", line \d+.*$'
+    r"|^[\w.]*RemoteTraceback:[ \t]*\n\"{3}$"
     r"|^(?:The above exception was the direct cause of the following exception:|During handling of the above exception, another exception occurred:)$",
     re.MULTILINE,
 )
@@ -26,6 +27,7 @@ _LOGGED_BEFORE = re.compile(r"^(?:--- Logging error ---|exception calling callba
 _PROCESS = re.compile(r"^Process (?P<name>\S+?):$")
 _FORWARD = re.compile(r"(?:Traceback of forward call that caused the error|Call stack|Stack \(most recent call last\)|The detailed stack trace):?\s*\(?(?:.*)$")
 _SIGNAL_HANDLER = re.compile(r"signal_handling\.py$|_utils/signal_handling")
+_ERRORS = {"ERROR", "CRITICAL", "FATAL", "EXCEPTION", "E", "F", "C", "error", "critical", "exception", "fatal"}
 _NOTABLE = {"ERROR", "CRITICAL", "FATAL", "EXCEPTION", "WARNING", "WARN", "E", "W", "F", "C", "error", "critical", "warning", "exception"}
 
 
@@ -191,7 +193,7 @@ def _set_fate(page: Page, i: int, failure: Failure) -> None:
         failure.tags = failure.tags._replace(process=failure.tags.process or process["name"])
     elif level in _NOTABLE:
         fate, why = "logged", "it was printed through a logger"
-    elif j >= 0 and page.levels.get(j) in _NOTABLE and i - j <= 2 and page.lines[j].stream == failure.first.stream and not page.taken[j]:
+    elif j >= 0 and page.levels.get(j) in _ERRORS and i - j <= 2 and page.lines[j].stream == failure.first.stream and not page.taken[j]:
         fate, why = "logged", "a log record introduces it"
     if fate is not None:
         failure.fate, failure.fate_why = fate, why

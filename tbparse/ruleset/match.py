@@ -102,9 +102,8 @@ class PackedRule:
         """Whether this rule says that it goes over the other."""
         return any(o == other.id or (o.endswith("/*") and other.id.startswith(o[:-1])) for o in self.over)
 
-    @property
-    def lines_only(self) -> bool:
-        return all(set(m) <= {"line", "line_literals", "line_caseless", "specificity", "launcher", "exit_code", "signal"} for m in self.match)
+
+_LINE_KEYS = frozenset({"line", "line_literals", "line_caseless", "specificity"})
 
 
 class RuleSet:
@@ -115,13 +114,12 @@ class RuleSet:
         self.by_id = {r.id: r for r in self.rules}
         self._typed: dict[str, list[tuple[PackedRule, dict[str, Any]]]] = {}
         self._untyped: list[tuple[PackedRule, dict[str, Any]]] = []
-        self.line_rules: list[PackedRule] = []
+        self.line_rules: list[tuple[PackedRule, dict[str, Any]]] = []
         for rule in self.rules:
-            if rule.lines_only:
-                self.line_rules.append(rule)
-                continue
             for m in rule.match:
-                if "type" in m:
+                if m.keys() <= _LINE_KEYS:
+                    self.line_rules.append((rule, m))
+                elif "type" in m:
                     for name in {t.rpartition(".")[2] for t in m["type"]}:
                         self._typed.setdefault(name, []).append((rule, m))
                 else:
@@ -147,9 +145,8 @@ class RuleSet:
                 if match is None or any(self._try(rule, u, link, message, context) for u in rule.unless):
                     continue
             except TimeoutError:
-                note = f"rule {rule.id} was skipped: its pattern took longer than {patterns.SEARCH_SECONDS} s on this text"
-                if note not in context.notes:
-                    context.notes.append(note)
+                if _skipped(rule) not in context.notes:
+                    context.notes.append(_skipped(rule))
                 continue
             old = found.get(rule.id)
             if old is None or match.specificity > old.specificity:
@@ -212,21 +209,20 @@ class RuleSet:
         """Rules that know single lines, with the index of the first line of each."""
         if not evidence.texts:
             return
-        for rule in self.line_rules:
-            if rule.fatal != fatal:
+        seen: set[str] = set()
+        for rule, m in self.line_rules:
+            if rule.fatal != fatal or rule.id in seen:
                 continue
-            for m in rule.match:
-                if not set(m) <= {"line", "line_literals", "line_caseless", "specificity"}:
+            try:
+                hit = evidence.find(m["line"], m.get("line_literals"), m.get("line_caseless", False))
+                if hit is None or any("line" in u and evidence.find(u["line"], u.get("line_literals"), u.get("line_caseless", False)) for u in rule.unless):
                     continue
-                try:
-                    hit = evidence.find(m["line"], m.get("line_literals"), m.get("line_caseless", False))
-                except TimeoutError:
-                    notes.append(f"rule {rule.id} was skipped: its pattern took longer than {patterns.SEARCH_SECONDS} s on this text")
-                    continue
-                if hit is not None and not any("line" in u and evidence.find(u["line"], u.get("line_literals"), u.get("line_caseless", False)) for u in rule.unless):
-                    groups = {k: v for k, v in hit[1].groupdict().items() if v is not None}
-                    yield hit[0], Match(rule, m["specificity"], groups, hit[0], "line")
-                    break
+            except TimeoutError:
+                notes.append(_skipped(rule))
+                continue
+            seen.add(rule.id)
+            groups = {k: v for k, v in hit[1].groupdict().items() if v is not None}
+            yield hit[0], Match(rule, m["specificity"], groups, hit[0], "line")
 
     def qualify(self, match: Match, link: Link, context: Context) -> dict[str, Any] | None:
         """The first qualifier of the matched rule that holds; its groups are added to the match."""
@@ -242,6 +238,10 @@ class RuleSet:
                     match.groups |= found.groups
                     return q
         return None
+
+
+def _skipped(rule: PackedRule) -> str:
+    return f"rule {rule.id} was skipped: its pattern took longer than {patterns.SEARCH_SECONDS} s on this text"
 
 
 def type_fits(wanted: str, printed: str | None) -> bool:
