@@ -54,7 +54,8 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
     if cause.tier is Tier.WRAPPER and signal is None:
         notes.append("what the child printed is not in this log: look where its output went, or run it under `tbparse run`")
     frames = _frames(links, root.index if link.frames else site_index, notes)
-    return RootCause(
+    # One validation of the whole is several times faster than one for each part of it.
+    answer = dict(
         verdict=ruling["verdict"],
         category=ruling["category"],
         confidence=_confidence(cause),
@@ -81,12 +82,13 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
         fingerprint=fingerprint(ruling["rule"], link, site_frame),
         notes=tuple(notes),
     )
+    return RootCause.model_validate(answer)
 
 
-def _site(frame: Frame | None) -> model.Site | None:
+def _site(frame: Frame | None) -> dict[str, Any] | None:
     if frame is None:
         return None
-    return model.Site(path=frame.path, line=frame.line, function=frame.function, source=frame.source)
+    return {"path": frame.path, "line": frame.line, "function": frame.function, "source": frame.source}
 
 
 def _entry(outer: Sequence[Candidate], links: Sequence[Link], site: Frame | None) -> Frame | None:
@@ -98,13 +100,13 @@ def _entry(outer: Sequence[Candidate], links: Sequence[Link], site: Frame | None
     return entry_frame(links) if site is not None else None
 
 
-def _frames(links: Sequence[Link], index: int, notes: list[str]) -> tuple[model.Frame, ...]:
+def _frames(links: Sequence[Link], index: int, notes: list[str]) -> tuple[dict[str, Any], ...]:
     frames = [x for x in links[index].frames if not (x.plumbing and x.origin == "launcher")]
     if len(frames) > MAX_FRAMES:
         notes.append(f"{len(frames) - MAX_FRAMES} frames in the middle of the traceback are left out")
         frames = frames[: MAX_FRAMES // 2] + frames[-MAX_FRAMES // 2 :]
     return tuple(
-        model.Frame(path=x.path, line=x.line, function=x.function, source=x.source, origin=x.origin) for x in frames
+        {"path": x.path, "line": x.line, "function": x.function, "source": x.source, "origin": x.origin} for x in frames
     )
 
 
@@ -139,6 +141,9 @@ def _worker_exit(cause: Candidate, exits: Sequence[RankExit]) -> RankExit | None
     wanted = [e for e in exits if e.exit_code is not None and (e.exit_code == failure.exit_code if failure.exit_code is not None else e.exit_code > 0)]
     if failure.signal is not None and failure.kind in ("fault", "native", "exit"):
         wanted = [e for e in exits if e.exit_code == -failure.signal] or wanted
+    if not wanted:
+        failing = [e for e in exits if e.exit_code not in (None, 0, -15) and e.rank is not None]
+        wanted = failing if len({e.rank for e in failing}) == 1 else []
     ranked = [e for e in wanted if e.rank is not None] or [e for e in wanted if e.local_rank is not None]
     return next((e for e in ranked if e.named_root), ranked[0] if ranked else None)
 

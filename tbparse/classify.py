@@ -43,7 +43,7 @@ class Explainer:
         self._paths = paths
         self._source = source
         self._tags = tags
-        self._segmenter = Segmenter(_line_literals(self.rules), everything=not prefilter)
+        self._segmenter = Segmenter(self.rules.line_literals, everything=not prefilter)
         self.job = Job()
 
     def feed(self, data: bytes) -> None:
@@ -96,15 +96,6 @@ class Explainer:
     def _place(self, fact: RankExit) -> None:
         if self._tags is not None and fact.host is None:
             fact.host = self._tags.host
-
-
-def _line_literals(rules: RuleSet) -> list[str]:
-    """Texts that rules' line patterns need to see, as far as they can be named."""
-    out: set[str] = set()
-    for _, m in rules.line_rules:
-        if not m.get("line_caseless"):
-            out.update(m.get("line_literals") or ())
-    return sorted(out)
 
 
 def classify(

@@ -8,7 +8,8 @@ from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
 from tbparse.records import Failure, Link
 
-_LONE = re.compile(r"^\s{0,12}(?:\^* ?)?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Failure|Refused|Aborted)(?:\(\w+\))?(?:: .*|:|\s*)$", re.MULTILINE)
+_LONE = re.compile(r"^[ \t]{0,12}(?:\^* ?)?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Failure|Refused|Aborted)(?:\(\w+\))?(?:: .*|:|\s*)$", re.MULTILINE)
+_LOOK = re.compile(r"(?:Error|Exception|Interrupt|Timeout|Failure|Refused|Aborted)\b")
 _CARETS = re.compile(r"^[\s^~]+")
 _HARMLESS = re.compile(r"Warning$")
 
@@ -21,7 +22,9 @@ class BareDialect:
 
     def read(self, page: Page) -> list[Failure]:
         out = []
-        for i, raw in page.find(_LONE):
+        for i, raw in page.find(_LOOK):
+            if not _LONE.match(raw):
+                continue
             text = _CARETS.sub("", raw)
             exc = f.split_exception(text, lone=True)
             if exc is None or _HARMLESS.search(exc[0]):

@@ -10,11 +10,14 @@ import re
 from tbparse.dialects.base import Page
 from tbparse.records import Failure, Link
 
-_USAGE = re.compile(r"^\s*(?:usage|Usage|USAGE): ?\S?", re.MULTILINE)
+_USAGE = re.compile(r"^[ \t]*(?:usage|Usage|USAGE): ?\S?", re.MULTILINE)
+_ERROR = re.compile(r": error: ")
+_REFUSED = re.compile(r"can't |No module named|module specification|not found|No such file|Permission denied|cannot execute|bad interpreter")
 _ARGPARSE = re.compile(r"^(?P<prog>[^\s:][^:\n]{0,120}?): error: (?P<message>.+)$", re.MULTILINE)
 _CLICK = re.compile(r"^(?:Error: (?P<message>.+)|[╭┌+][─-]+ Error [─-]+[╮┐+])$", re.MULTILINE)
+_ERROR_TITLE = re.compile(r"^Error: |[─-] Error [─-]", re.MULTILINE)
 _TRY_HELP = re.compile(r"^Try '.+' for help\.$", re.MULTILINE)
-_CANNOT_OPEN = re.compile(r"^\s*(?P<message>(?:\S*/)?(?:python|pypy)[\w.]*(?:\.exe)?: (?:can't open file .+|can't find '__main__' module in .+|No module named .+|Error while finding module specification for .+))$", re.MULTILINE)
+_CANNOT_OPEN = re.compile(r"^[ \t]*(?P<message>(?:\S*/)?(?:python|pypy)[\w.]*(?:\.exe)?: (?:can't open file .+|can't find '__main__' module in .+|No module named .+|Error while finding module specification for .+))$", re.MULTILINE)
 _NOT_FOUND = re.compile(
     r"^(?P<message>(?:\S*(?:sh|bash|zsh|\.sh)(?:: (?:line )?\d+)?: .+: (?:command not found|not found|No such file or directory|Permission denied|cannot execute.*|bad interpreter.*)"
     r"|env: .+: No such file or directory|exec: .*executable file not found.*))$",
@@ -33,12 +36,12 @@ class ExitDialect:
 
     def read(self, page: Page) -> list[Failure]:
         out = []
-        for i, text in page.find(_ARGPARSE):
-            if not self._usage_above(page, i, 120):
+        for i, text in page.find(_ERROR):
+            if not _ARGPARSE.match(text) or not self._usage_above(page, i, 120):
                 continue
             out.append(self._make(page, i, text.strip(), "usage", 2))
-        for i, text in page.find(_CLICK):
-            if not self._usage_above(page, i, 8):
+        for i, text in page.find(_ERROR_TITLE):
+            if not _CLICK.match(text) or not self._usage_above(page, i, 8):
                 continue
             message = text
             if not text.startswith("Error"):
@@ -49,10 +52,13 @@ class ExitDialect:
                     j += 1
                 message = "Error: " + " ".join(body)
             out.append(self._make(page, i, message.strip(), "usage", 2))
-        for pattern, code in ((_CANNOT_OPEN, 2), (_NOT_FOUND, 127)):
-            for i, text in page.find(pattern):
+        for i, text in page.find(_REFUSED):
+            for pattern, code in ((_CANNOT_OPEN, 2), (_NOT_FOUND, 127)):
+                if not pattern.match(text):
+                    continue
                 exit_code = 1 if "No module named" in text or "module specification" in text else 126 if "ermission denied" in text else code
                 out.append(self._make(page, i, text.strip(), "exit", exit_code))
+                break
         for i, text in page.find(_GRACEFUL):
             m = _GRACEFUL.search(text)
             failure = self._make(page, i, m["message"] if m else text, "exit", None)

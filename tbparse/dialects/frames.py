@@ -118,10 +118,13 @@ def split_exception(text: str, *, lone: bool = False) -> tuple[str, str | None, 
     return kind, message if message is not None else "", inner[1:-1] if inner else None
 
 
+_ELISION = re.compile(r"^\.\.\.<\d+ lines?>\.\.\.$")
+
+
 def is_source_text(text: str) -> bool:
     """False for carets and anchors under a source line, and for elisions."""
     stripped = text.strip()
-    return bool(stripped) and not set(stripped) <= set("~^- ") and not re.fullmatch(r"\.\.\.<\d+ lines?>\.\.\.", stripped)
+    return bool(stripped.strip("~^- ")) and not (stripped.startswith("...<") and _ELISION.match(stripped))
 
 
 def ends_message(text: str) -> bool:

@@ -287,6 +287,7 @@ class ChainReader:
                 self._leaves, j = self._subs(j)
                 continue
             if f.HEADER.search(t) and j + 1 < n and (f.read_frame(texts[j + 1]) or self._exception_at(j + 1)):
+                j = _give_back(parts, nested, j)
                 break
             if t[0] in " \t":
                 parts.append(t)
@@ -393,6 +394,18 @@ class ChainReader:
             if links:
                 leaves.append(links)
         return leaves, j
+
+
+def _give_back(parts: list[str], nested: list[Link], j: int) -> int:
+    """Before another traceback, loose lines are most likely the next process's: take them off the message again."""
+    if nested:
+        return j
+    while len(parts) > 1 and parts[0].strip() and parts[-1] and parts[-1][0] not in " \t" and not _RESUMES.match(parts[-1]):
+        if parts[-2].rstrip().endswith((":", ",", "(", "[", "{")):
+            break
+        parts.pop()
+        j -= 1
+    return j
 
 
 def relate(links: list[Link]) -> list[Link]:

@@ -125,21 +125,46 @@ class RuleSet:
                 else:
                     self._untyped.append((rule, m))
 
+    @cached_property
+    def line_literals(self) -> tuple[str, ...]:
+        """Texts that rules' line patterns need to see, as far as they can be named."""
+        return tuple(sorted({x for _, m in self.line_rules if not m.get("line_caseless") for x in m.get("line_literals") or ()}))
+
+    @cached_property
+    def _by_literal(self) -> tuple[list[tuple[str, int]], list[tuple[str, int]], list[int]]:
+        """Untyped matchers by the literals of their messages: exact ones, those in lower case, and those without any."""
+        exact, lower, free = [], [], []
+        for i, (_, m) in enumerate(self._untyped):
+            literals = m.get("message_literals")
+            if literals is None:
+                free.append(i)
+            else:
+                (lower if m["message_caseless"] else exact).extend((x, i) for x in literals)
+        return exact, lower, free
+
+    def _candidates(self, name: str, message: str) -> Iterator[tuple[PackedRule, dict[str, Any]]]:
+        """Matchers that could fit by type and by the literals of the message."""
+        exact, lower, free = self._by_literal
+        low = message.lower()
+        for rule, m in self._typed.get(name, ()):
+            literals = m.get("message_literals")
+            if literals is not None:
+                hay = low if m["message_caseless"] else message
+                if not any(x in hay for x in literals):
+                    continue
+            yield rule, m
+        hits = {i for x, i in exact if x in message}
+        hits.update(i for x, i in lower if x in low)
+        hits.update(free)
+        for i in sorted(hits):
+            yield self._untyped[i]
+
     def matches(self, link: Link, context: Context) -> list[Match]:
         """Every rule that fits the link, best first."""
         found: dict[str, Match] = {}
         name = (link.exception or "").rpartition(".")[2]
         message = _bounded(link.message or "")
-        lower: str | None = None
-        for rule, m in (*self._typed.get(name, ()), *self._untyped):
-            literals = m.get("message_literals")
-            if literals is not None:
-                if m["message_caseless"]:
-                    lower = message.lower() if lower is None else lower
-                    if not any(x in lower for x in literals):
-                        continue
-                elif not any(x in message for x in literals):
-                    continue
+        for rule, m in self._candidates(name, message):
             try:
                 match = self._try(rule, m, link, message, context)
                 if match is None or any(self._try(rule, u, link, message, context) for u in rule.unless):

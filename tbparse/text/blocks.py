@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from tbparse.text.lines import UTF8, Encoding, detect_encoding
@@ -105,9 +106,8 @@ class Segmenter:
         self._started = True
         self._start = bytearray()
         self._offset = self.encoding.bom
-        literals = [re.escape(t.encode()) for t in (*TRIGGERS, *self._extra)]
-        if not self._everything and self.encoding.unit == 1:
-            self._trigger = re.compile(b"|".join(literals))
+        if not self._everything and self.encoding.unit == 1 and len(head) > SMALL_LOG:
+            self._trigger = _trigger(self._extra)
 
     def _advance(self, data: bytes) -> list[Block]:
         buffer = self._carry + data if self._carry else data
@@ -244,6 +244,12 @@ class Segmenter:
             position = stop
             first_no += 1
         self._history = (self._history + rows)[-TAIL_LINES:]
+
+
+@lru_cache(maxsize=4)
+def _trigger(extra: tuple[str, ...]) -> re.Pattern[bytes]:
+    """One pattern for all triggers."""
+    return re.compile(b"|".join(re.escape(t.encode()) for t in (*TRIGGERS, *extra)))
 
 
 def _aligned(body: bytes, encoding: Encoding) -> list[int]:

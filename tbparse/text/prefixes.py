@@ -161,6 +161,9 @@ def strip_prefixes(text: str) -> Stripped:
 _HEADER = "Traceback (most recent call last):"
 _FILE_LINE = re.compile(r'^(?P<p>.*?\S.*?) {1,4}File "[^"]+", line \d+')
 _NUMBERED = re.compile(r"^ *(\d{1,6}): ?")
+_ANY_LABEL = re.compile(r"^ *(?:\[?\d{1,6}\]?[:|\t│ ]|[A-Za-z][\w.-]*: )")
+_BRACKETED = re.compile(r"^ *\[(\d{1,6})\]:? ")
+_BARRED = re.compile(r"^ *(\d{1,6}) ?[|\t│](?: |$)")
 _NAMED = re.compile(r"^([A-Za-z][\w.-]*\d[\w.-]*|[a-z][\w-]*): ")
 _RANK_WORD = re.compile(r"(?:^|[^A-Za-z])(?:rank|r|R|RANK)[ =:#-]?(\d+)(?![\w.])")
 _LOCAL_WORD = re.compile(r"(?:local_rank|local|l|LOCAL_RANK)[ =:#-]?(\d+)(?![\w.])")
@@ -171,7 +174,7 @@ def learn(texts: Sequence[str]) -> list[tuple[re.Pattern[str], Callable[[str], t
     """Prefixes that the block itself teaches: patterns, and how to read stream key and tags out of a match."""
     found: dict[str, re.Pattern[str]] = {}
     for i, text in enumerate(texts):
-        at = text.find(_HEADER)
+        at = text.find(_HEADER) if "T" in text else -1
         if at > 0 and text[:at].strip(" |+-\t"):
             p = text[:at]
             if p.endswith(("Original ", "Group ", "traceback : ")) or _mask(p) in found:
@@ -182,7 +185,7 @@ def learn(texts: Sequence[str]) -> list[tuple[re.Pattern[str], Callable[[str], t
                 found[_mask(p)] = pattern
     candidates: dict[str, int] = {}
     for text in texts:
-        m = _FILE_LINE.match(text) if 'File "' in text else None
+        m = _FILE_LINE.match(text) if 'File "' in text and not text.lstrip().startswith("File") else None
         if m is not None and not m.group("p").lstrip().startswith(("|", "#", ">", "│", "File", "Traceback", '"', "'", "{")):
             candidates[_mask(m.group("p"))] = candidates.get(_mask(m.group("p")), 0) + 1
             if candidates[_mask(m.group("p"))] >= 2 and _mask(m.group("p")) not in found:
@@ -218,9 +221,15 @@ def _dominant(texts: Sequence[str]) -> re.Pattern[str] | None:
     filled = [t for t in texts if t.strip()]
     if len(filled) < 2:
         return None
-    numbered = sum(1 for t in filled if _NUMBERED.match(t))
-    if numbered >= 0.9 * len(filled):
-        return re.compile(r"^ *(?P<dominant>\d{1,6}):(?: |$)")
+    head = filled[:24]  # a prefix of nearly every line stands before most of the first ones too
+    if sum(1 for t in head if _ANY_LABEL.match(t)) < 0.6 * len(head):
+        return None
+    for numbered, taken in ((_NUMBERED, r"^ *(?P<{}>\d{{1,6}}):(?: |$)"), (_BRACKETED, r"^ *\[(?P<{}>\d{{1,6}})\]:?(?: |$)"), (_BARRED, r"^ *(?P<{}>\d{{1,6}}) ?[|\t│](?: |$)")):
+        values = [int(m.group(1)) for t in filled if (m := numbered.match(t))]
+        if len(values) >= 0.9 * len(filled):
+            # Numbers that only ever grow count lines (a pager, a web page); numbers that come again name ranks.
+            counting = len(values) > 2 and all(a < b for a, b in zip(values, values[1:], strict=False))
+            return re.compile(taken.format("lineno" if counting else "dominant"))
     names = [m.group(1) for t in filled if (m := _NAMED.match(t)) and not _NOT_NAMES.search(m.group(1))]
     if len(names) >= 0.9 * len(filled) and len(filled) >= 3 and len(set(names)) <= max(1, len(filled) // 2):
         choice = "|".join(sorted({re.escape(n) for n in names}, key=len, reverse=True))
@@ -268,7 +277,7 @@ def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
             m = pattern.match(line.text)
             if m is None or not m.group():
                 continue
-            key, tags = read(m.group())
+            key, tags = ("", NO_TAGS) if "lineno" in pattern.groupindex else read(m.group())
             rest = line.text[m.end() :]
             shape, stream = f"{line.shape}+learned".lstrip("+"), line.stream + key
             merged = Tags(*(b if a is None else a for a, b in zip(line.tags, tags, strict=True)))

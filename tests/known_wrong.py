@@ -1,0 +1,6 @@
+"""Fields of labelled cases that the engine gets wrong today, with why. Each is a strict xfail: a case that becomes right must leave."""
+
+from __future__ import annotations
+
+KNOWN_WRONG: dict[tuple[str, str], str] = {}
+"""``(case id, field group)`` → why it is wrong."""
