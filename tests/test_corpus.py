@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,12 +28,14 @@ def answer_for(case: Case, rules: RuleSet) -> RootCause:
     return _ANSWERS[case.id]
 
 
-def _parameters() -> Iterator[object]:
+def _parameters() -> list[object]:
+    out = []
     for case in all_cases():
         for group in GROUPS:
             why = KNOWN_WRONG.get((case.id, group))
             marks = [pytest.mark.xfail(reason=why, strict=True)] if why else []
-            yield pytest.param(case, group, id=f"{case.id}-{group}", marks=marks)
+            out.append(pytest.param(case, group, id=f"{case.id}-{group}", marks=marks))
+    return out
 
 
 @pytest.mark.parametrize(("case", "group"), _parameters())

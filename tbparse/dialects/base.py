@@ -39,6 +39,21 @@ class Page:
             at += len(text) + 1
         return starts
 
+    def narrow(self) -> bool:
+        """Blank out the lines that are taken, for dialects that only want the others; False when none is left."""
+        texts = ["" if taken else text for text, taken in zip(self.texts, self.taken, strict=True)]
+        self.__dict__["blob"] = "\n".join(texts)
+        starts, at = [], 0
+        for text in texts:
+            starts.append(at)
+            at += len(text) + 1
+        self.__dict__["_starts"] = starts
+        return any(texts)
+
+    def offset_of(self, i: int) -> int:
+        """Where line ``i`` begins in :attr:`blob`."""
+        return self._starts[i] if i < len(self._starts) else len(self.blob)
+
     def index_at(self, offset: int) -> int:
         """Index of the line that holds this offset of :attr:`blob`."""
         return bisect_right(self._starts, offset) - 1

@@ -10,8 +10,8 @@ from tbparse.dialects.reader import ChainReader, relate
 from tbparse.records import Failure, Fate, Line, Link
 
 _START = re.compile(
-    r"^.*Traceback \(most recent call last\):?[ \t]*$"
-    r'|^[ \t>]*File "[^"\n]+", line \d+.*$'
+    r"Traceback \(most recent call last\):?[ \t]*$"
+    r'|^[ \t>]*File "[^"\n]+", line \d+'
     r"|^[\w.]*RemoteTraceback:[ \t]*\n\"{3}$"
     r"|^(?:The above exception was the direct cause of the following exception:|During handling of the above exception, another exception occurred:)$",
     re.MULTILINE,
@@ -40,8 +40,10 @@ class TracebackDialect:
     def read(self, page: Page) -> list[Failure]:
         out: list[Failure] = []
         done = 0
-        for match in _START.finditer(page.blob):
+        at = 0
+        while (match := _START.search(page.blob, at)) is not None:
             i = page.index_at(match.start())
+            at = max(match.end(), page.offset_of(done))
             if i < done or page.taken[i]:
                 continue
             if page.texts[i].strip() in f.SEPARATORS:
@@ -52,6 +54,7 @@ class TracebackDialect:
             if failure is not None:
                 out.append(failure)
             done = max(end, i + 1)
+            at = max(at, page.offset_of(done))
         out += self._flattened(page)
         return out
 
@@ -93,8 +96,10 @@ class TracebackDialect:
     def _flattened(self, page: Page) -> list[Failure]:
         """A traceback whose line ends became blanks: one physical line holds all of it."""
         out = []
-        for i, text in enumerate(page.texts):
-            if page.taken[i] or "File \"" not in text or not _FLAT.search(text):
+        for m in _FLAT.finditer(page.blob):
+            i = page.index_at(m.start())
+            text = page.texts[i]
+            if page.taken[i] or page.index_at(m.end()) != i:
                 continue
             links = _read_flat(text, page.lines[i])
             if links:

@@ -18,6 +18,7 @@ _ANSI = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b
 # Colour codes whose escape character was lost on the way (a pasted log): only where a reset stands beside them.
 _BARE_COLOUR = re.compile(r"\[\d{1,2}(?:;\d{1,3})*m")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u200b\ufeff]")
+_CONTROL_BYTES = bytes(x for x in range(32) if x not in (9, 10, 13)) + b"\x7f"
 
 MAX_LINE_CHARS = 16_384
 """Longer lines are kept as their head and tail: no failure is printed in the middle of such a line."""
@@ -72,7 +73,7 @@ def split_block(raw: bytes, offset: int, first_no: int, encoding: Encoding = UTF
     plain = raw.isascii()
     lines: list[Line] = []
     position, number = offset, first_no
-    dirty = "\x1b" in text or "\x00" in text or not text.isascii() or "[0m" in text or "[39m" in text or not _tidy(text)
+    dirty = "\x1b" in text or "\x00" in text or not text.isascii() or "[0m" in text or "[39m" in text or not _tidy(raw)
     raw_lines = None if plain else raw.split(b"\n")
     for index, piece in enumerate(text.split("\n")):
         size = len(piece) if raw_lines is None else len(raw_lines[index])
@@ -88,9 +89,9 @@ def split_block(raw: bytes, offset: int, first_no: int, encoding: Encoding = UTF
     return lines
 
 
-def _tidy(text: str) -> bool:
+def _tidy(raw: bytes) -> bool:
     """True when no control character is inside, so that no line needs cleaning."""
-    return _CONTROL.search(text) is None
+    return len(raw.translate(None, _CONTROL_BYTES)) == len(raw)
 
 
 def _split_returns(piece: str, position: int, number: int, raw: bytes | None) -> list[Line]:
