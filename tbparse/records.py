@@ -117,6 +117,8 @@ class Failure:
     pid: int | None = None
     attempt: int | None = None
     launcher: str | None = None
+    caught: bool = False
+    """A decorator caught it at the program's top: the exit code is 0 although the work failed."""
     damaged: str | None = None
     """Why the text cannot be trusted whole: interleaved writers, a cut, a flattened traceback."""
     rank_hint: int | None = None

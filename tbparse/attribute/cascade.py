@@ -190,12 +190,23 @@ def settle(candidates: list[Candidate], exits: Sequence[RankExit], *, failed: bo
     for c in ranked:
         if c.tier is Tier.NOTHING:
             continue
-        if failed is False and c.tier >= Tier.BARE:
+        if failed is False and not c.failure.caught:
             continue
+        if c.failure.kind == "native" and c.root.link.exception is None:
+            c = _typed(c, ranked)
         if failed is None and c.tier >= Tier.DEMOTED and c.failure.fate == "survived":
             continue
         return c
     return None
+
+
+def _typed(c: Candidate, ranked: Sequence[Candidate]) -> Candidate:
+    """The traceback of the same failure that a native line announces: it has a type and frames."""
+    for other in ranked:
+        same = other.root.match is not None and c.root.match is not None and other.root.match.rule is c.root.match.rule
+        if other.tier is c.tier and same and other.failure.kind == "traceback" and (c.failure.rank is None or other.failure.rank in (None, c.failure.rank)):
+            return other
+    return c
 
 
 def _interrupted(c: Candidate) -> bool:

@@ -127,11 +127,12 @@ def _failed(returncode: int | None, job: Job, candidates: Sequence[Candidate]) -
     """Whether the job is known to have failed: by its return code, or by a launcher's word where that says 0 or nothing."""
     if returncode:
         return True
-    bad_exit = any(e.exit_code for e in job.exits)
-    wrapped = any(c.tier is Tier.WRAPPER and c.failure.fate == "fatal" for c in candidates)
-    if bad_exit or wrapped:
-        return True
-    return False if returncode == 0 else None
+    wrapped = any(c.tier is Tier.WRAPPER and c.failure.kind == "traceback" and c.failure.fate == "fatal" for c in candidates)
+    if wrapped:
+        return True  # a launcher may end with 0 though it raised (accelerate's rich mode)
+    if returncode == 0:
+        return False  # workers that died earlier were started again
+    return True if any(e.exit_code for e in job.exits) else None
 
 
 def _deaths(job: Job) -> list[Failure]:

@@ -16,7 +16,7 @@ from tbparse.records import Failure, Frame, Link
 from tbparse.ruleset.match import Context, Evidence, Match, RuleSet
 
 LAUNCHER_WRAPPERS = frozenset({"CalledProcessError", "ChildFailedError", "ProcessExitedException"})
-REMOTE_WRAPPERS = frozenset({"ProcessRaisedException", "RemoteTraceback", "_RemoteTraceback", "RemoteError", "RayTaskError", "ChildProcessError"})
+REMOTE_WRAPPERS = frozenset({"ProcessRaisedException", "RemoteTraceback", "_RemoteTraceback", "RemoteError", "RayTaskError", "ChildProcessError", "FailedJobError", "CellExecutionError"})
 _CANCELLED = frozenset({"CancelledError"})
 _DIED = re.compile(r"died with <Signals\.(?P<name>SIG\w+): (?P<number>\d+)>|terminated with signal (?P<name2>SIG\w+)|died with unknown signal (?P<number2>\d+)")
 _STATUS = re.compile(r"returned non-zero exit status (?P<code>-?\d+)|terminated with exit code (?P<code2>-?\d+)")

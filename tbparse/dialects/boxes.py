@@ -77,7 +77,7 @@ class BoxDialect:
                 break
             m = _SIDE.match(text)
             if m is None:
-                if not text.strip() or f.split_exception(text) or _TOP.match(text):
+                if not text.strip() or f.split_exception(text.strip()) or _TOP.match(text):
                     break
                 i += 1
                 continue
@@ -112,7 +112,7 @@ class BoxDialect:
             i += 1
         if i >= len(page.texts):
             return None, i
-        exc = f.split_exception(page.texts[i])
+        exc = f.split_exception(page.texts[i]) or f.split_exception(page.texts[i].strip())
         if exc is None:
             return None, i
         kind, message, _ = exc

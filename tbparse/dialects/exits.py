@@ -16,6 +16,9 @@ _REFUSED = re.compile(r"can't |No module named|module specification|not found|No
 _ARGPARSE = re.compile(r"^(?P<prog>[^\s:][^:\n]{0,120}?): error: (?P<message>.+)$", re.MULTILINE)
 _CLICK = re.compile(r"^(?:Error: (?P<message>.+)|[╭┌+][─-]+ Error [─-]+[╮┐+])$", re.MULTILINE)
 _ERROR_TITLE = re.compile(r"^Error: |[─-] Error [─-]", re.MULTILINE)
+# fire, absl and pytest refuse a command line in words of their own, without a usage text above.
+_OWN_WORDS = re.compile(r"Could not consume arg|Flags parsing error|file or directory not found|unrecognized arguments")
+_OWN = re.compile(r"^(?:ERROR: (?:Could not consume arg: .*|file or directory not found: .*|unrecognized arguments: .*|not found: .*)|FATAL Flags parsing error:.*)$")
 _TRY_HELP = re.compile(r"^Try '.+' for help\.$", re.MULTILINE)
 _CANNOT_OPEN = re.compile(r"^[ \t]*(?P<message>(?:\S*/)?(?:python|pypy)[\w.]*(?:\.exe)?: (?:can't open file .+|can't find '__main__' module in .+|No module named .+|Error while finding module specification for .+))$", re.MULTILINE)
 _NOT_FOUND = re.compile(
@@ -32,7 +35,7 @@ class ExitDialect:
     """Row 16 of the dialects, and the messages of row 30 that have no traceback."""
 
     name = "exit"
-    triggers = ("KeyboardInterrupt", "error:", "Error:", "Error ─", "Error -", "can't ", "No module named", "not found", "No such file", "Permission denied", "HYDRA_FULL_ERROR", "finding module specification", "cannot execute", "bad interpreter")
+    triggers = ("KeyboardInterrupt", "Could not consume", "Flags parsing", "directory not found", "unrecognized arguments", "error:", "Error:", "Error ─", "Error -", "can't ", "No module named", "not found", "No such file", "Permission denied", "HYDRA_FULL_ERROR", "finding module specification", "cannot execute", "bad interpreter")
 
     def read(self, page: Page) -> list[Failure]:
         out = []
@@ -52,6 +55,12 @@ class ExitDialect:
                     j += 1
                 message = "Error: " + " ".join(body)
             out.append(self._make(page, i, message.strip(), "usage", 2))
+        for i, text in page.find(_OWN_WORDS):
+            if m := _OWN.match(text):
+                message = text.strip()
+                if message.endswith(":") and i + 1 < len(page.texts):
+                    message = f"{message} {page.texts[i + 1].strip()}"
+                out.append(self._make(page, i, message, "usage", 4 if "directory not found" in m[0] else 1 if "FATAL" in m[0] else 2))
         for i, text in page.find(_REFUSED):
             for pattern, code in ((_CANNOT_OPEN, 2), (_NOT_FOUND, 127)):
                 if not pattern.match(text):
@@ -89,10 +98,12 @@ class ExitDialect:
         end = j
         if "HYDRA_FULL_ERROR" in page.texts[i] and not page.texts[i].startswith("Set "):
             end = j = i
-        while j >= 0 and end - j < 25 and not page.taken[j] and (page.texts[j].strip() or end - j < 1):
-            if _HYDRA_FIRST.match(page.texts[j]) and (j == 0 or not page.texts[j - 1].strip() or not _HYDRA_FIRST.match(page.texts[j - 1]) or page.texts[j - 1].startswith("Error executing")):
-                break
+        first = -1
+        while j >= 0 and end - j < 25 and not page.taken[j] and page.texts[j].strip():
+            if _HYDRA_FIRST.match(page.texts[j]) and not page.texts[j].startswith("Error executing"):
+                first = j  # the highest line of the paragraph that can begin it
             j -= 1
+        j = first
         if j < 0 or page.taken[j] or not _HYDRA_FIRST.match(page.texts[j]) or page.texts[j].startswith("Error executing"):
             return None
         failure = self._make(page, j, "\n".join(page.texts[j : end + 1]).strip(), "exit", 1)

@@ -16,6 +16,9 @@ CAUSE_SENTENCE = "The above exception was the direct cause of the following exce
 CONTEXT_SENTENCE = "During handling of the above exception, another exception occurred:"
 SEPARATORS = {CAUSE_SENTENCE: "cause", CONTEXT_SENTENCE: "context"}
 
+# IPython's plain mode quotes nothing: ``  File /a/b.py:5 in mean``.
+_PLAIN_FILE = re.compile(r"^  File (?P<path>[^\s\"][^\n]*?):(?P<line>\d+)(?: in (?P<function>\S.*))?$")
+
 _NAME = r"[A-Za-z_]\w*(?:\.(?:[A-Za-z_]\w*|<locals>))*"
 EXCEPTION_LINE = re.compile(rf"^(?P<type>{_NAME})(?P<inner>\({_NAME}\))?(?::(?P<sep> ?)(?P<message>.*))?$", re.DOTALL)
 # Standing alone, a line is believed to be an exception only by the usual endings of exception names.
@@ -32,7 +35,7 @@ REPEATED = re.compile(r"^\s*\[Previous line repeated (\d+) more times?\]\s*$")
 _STOP = re.compile(
     r"""^(?:
       \S.*Traceback\ \(most\ recent\ call\ last\)
-    | Exception\ (?:ignored\ in|in\ thread)\b
+    | Exception\ (?:ignored\ (?:in|on|while)|in\ thread)\b
     | (?:The\ above\ exception\ was\ the\ direct\ cause|During\ handling\ of\ the\ above\ exception)
     | Error\ in\ atexit
     | [=\-_*#~]{16,}\s*$
@@ -79,7 +82,8 @@ SUCCESS = re.compile(
 def read_frame(text: str) -> Frame | None:
     """A frame from a ``File "…", line N, in f`` line, or None."""
     if 'File "' not in text:
-        return None
+        plain = _PLAIN_FILE.match(text) if text.startswith("  File ") else None
+        return Frame(plain["path"], int(plain["line"]), plain["function"] or "<module>") if plain else None
     m = FILE_LINE.match(text)
     if m is None:
         return None
@@ -125,6 +129,14 @@ def is_source_text(text: str) -> bool:
     """False for carets and anchors under a source line, and for elisions."""
     stripped = text.strip()
     return bool(stripped.strip("~^- ")) and not (stripped.startswith("...<") and _ELISION.match(stripped))
+
+
+_BAR = re.compile(r"^\s*(?:\S.{0,60}?:\s+)?\d{1,3}%\|")
+
+
+def is_bar(text: str) -> bool:
+    """Whether the line is a progress bar's, set in or not."""
+    return "%|" in text and _BAR.match(text) is not None
 
 
 def ends_message(text: str) -> bool:

@@ -34,6 +34,8 @@ _RESUMES = re.compile(
 )
 _DEVICE = re.compile(r"in replica (\d+) on device (\d+)")
 _RAY_TASK = re.compile(r"^(?P<name>ray::[^\s(]+(?:\([^)]*\))?)\s*\((?P<info>[^()]*(?:\([^()]*\)[^()]*)*)\)?")
+_SYNTAX = re.compile(r"^(?:SyntaxError|IndentationError|TabError): ")
+_RULER = re.compile(r"^-{10,}$")
 _REMOTE_OPEN = re.compile(r"^[\w.]*RemoteTraceback:\s*$")
 _MORE = re.compile(r"^(?:and )?\d+ more exceptions?$")
 
@@ -156,7 +158,7 @@ class ChainReader:
                     i = j
                     continue
                 break
-            frame = f.read_frame(text) if 'File "' in text else None
+            frame = f.read_frame(text) if "File " in text else None
             if frame is not None:
                 frames.append(frame)
             elif text[0] in " \t":
@@ -270,6 +272,9 @@ class ChainReader:
                     for link in nested:
                         link.rank = process if link.rank is None else link.rank
                     continue
+            if _RULER.match(t) and j + 1 < n and f.HEADER.search(texts[j + 1]) and parts[-1].rstrip().endswith(":") and not nested:
+                nested, j = self._nested(j + 1)  # submitit quotes the job's traceback between two rules
+                break
             if t == '"""' and not (j + 1 < n and f.HEADER.search(texts[j + 1])):
                 break
             if t == '"""':
@@ -290,6 +295,8 @@ class ChainReader:
                 j = _give_back(parts, nested, j)
                 break
             if t[0] in " \t":
+                if f.is_bar(t) or self._syntax_error_at(j):
+                    break
                 parts.append(t)
             else:
                 if f.ends_message(t) or loose >= MAX_LOOSE_LINES:
@@ -302,6 +309,13 @@ class ChainReader:
                 parts.append(t)
             j += 1
         return parts, nested, j
+
+    def _syntax_error_at(self, i: int) -> bool:
+        """Another SyntaxError without a header: its File line, the source, a caret, the exception line."""
+        frame = f.read_frame(self.texts[i])
+        if frame is None or frame.function is not None:
+            return False
+        return any(_SYNTAX.match(t) for t in self.texts[i + 1 : i + 5])
 
     def _exception_at(self, i: int) -> bool:
         return f.split_exception(self.texts[i], lone=True) is not None
@@ -323,7 +337,7 @@ class ChainReader:
             return [], i + 1
         stop = len(self.texts)
         for j in range(i + 1, stop):
-            if self.texts[j] == '"""':
+            if self.texts[j] == '"""' or _RULER.match(self.texts[j]):
                 stop = j
                 break
             if self.texts[j].strip() in f.SEPARATORS:

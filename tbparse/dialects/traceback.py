@@ -20,10 +20,11 @@ _FLAT = re.compile(r'Traceback \(most recent call last\):?\s+File "')
 _FLAT_FRAME = re.compile(r'File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s+')
 _THREAD = re.compile(r"^(?:Exception in thread (?P<name>.+?)(?: \(most likely raised during interpreter shutdown\))?:|Exception in thread .*)$")
 _IGNORED = re.compile(
-    r"^(?:Exception ignored in\b|Error in atexit\._run_exitfuncs|Error in sys\.exitfunc|Exception ignored on|Error in sys\.excepthook|Object allocated at"
+    r"^(?:Exception ignored (?:in|on|while)\b|Error in atexit\._run_exitfuncs|Error in sys\.exitfunc|Error in sys\.excepthook|Object allocated at"
     r"|Task exception was never retrieved|Future exception was never retrieved|Unclosed )"
 )
 _LOGGED_BEFORE = re.compile(r"^(?:--- Logging error ---|exception calling callback\b|Exception in callback\b)")
+_CAUGHT = re.compile(r"^An error has been caught in function '")
 _PROCESS = re.compile(r"^Process (?P<name>\S+?):$")
 _FORWARD = re.compile(r"(?:Traceback of forward call that caused the error|Call stack|Stack \(most recent call last\)|The detailed stack trace):?\s*\(?(?:.*)$")
 _SIGNAL_HANDLER = re.compile(r"signal_handling\.py$|_utils/signal_handling")
@@ -192,6 +193,8 @@ def _set_fate(page: Page, i: int, failure: Failure) -> None:
         failure.tags = failure.tags._replace(process=failure.tags.process or thread["name"])
     elif _IGNORED.match(above):
         fate, why = "ignored", "the interpreter caught it and went on"
+    elif _CAUGHT.search(above):
+        fate, why, failure.caught = "logged", "loguru caught it and let the program go on", True
     elif _LOGGED_BEFORE.match(above):
         fate, why = "logged", "it was printed by a logger or a callback"
     elif process:

@@ -8,12 +8,11 @@ never on how the bytes were fed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from tbparse.text.lines import UTF8, Encoding, detect_encoding
+from tbparse.text.prefilter import Scanner, make_scanner
 
 SMALL_LOG = 256 * 1024
 """A log up to this many bytes is read whole."""
@@ -23,15 +22,6 @@ TAIL_LINES = 40
 MAX_BLOCK_BYTES = 2 * 1024 * 1024
 MAX_LINE_BYTES = 1024 * 1024
 """A physical line longer than this is cut into pieces of this size (with the same line number)."""
-
-TRIGGERS: tuple[str, ...] = (
-    "raceback (most recent", 'File "', "Error", "rror:", "ERROR", "xception", "Interrupt", "FATAL", "Fatal", "fatal", "FAILED", "Failed", "failed (", "Killed", "killed by", "exitcode",
-    "return code", "exited", "CANCELLED", "reempt", "victed", "oom", "OOM", "ut of memory", "NVRM", "Xid", "Segmentation", "segfault", "Aborted", "core dumped", "Bus error", "us error",
-    "terminate", "what():", "corrupt", "double free", "smashing", "Assertion", "panicked", "Watchdog", "watchdog", "usage:", "Usage:", "can't open", "No module named", "not found", "❱", "╭", "╰",
-    "---> ", "signal", "SIG", "Timeout (", "timed out", "Timed out", "low on resource", "DeadlineExceeded", "NodeLost", "BackOff", "Hardware Error", "EDAC", "AER:", "mce:", "I/O error", "Lustre",
-    "The above exception", "During handling", "Refused", "refused", "RESOURCE_EXHAUSTED", "HSA_STATUS", "Memory access fault", "failure", "HYDRA_FULL_ERROR", "rocess finished with", "exit code",
-    "short test summary", "test session starts", "= FAILURES =", "ailed to", "Died", "died", "Unable to", "Cannot", "cannot", "No space", "Permission denied", "Connection", "Unhandled", "abort",
-)  # fmt: skip
 
 
 class Block(NamedTuple):
@@ -45,12 +35,16 @@ class Block(NamedTuple):
 
 
 class Segmenter:
-    """Cuts fed bytes into blocks. ``extra`` are further triggers; ``everything=True`` turns the prefilter off."""
+    """Cuts fed bytes into blocks. ``extra`` are further triggers; ``everything=True`` turns the prefilter off.
 
-    def __init__(self, extra: Sequence[str] = (), *, everything: bool = False) -> None:
+    ``backend`` chooses how triggers are searched, see :func:`tbparse.text.prefilter.make_scanner`.
+    """
+
+    def __init__(self, extra: Sequence[str] = (), *, everything: bool = False, backend: str = "auto") -> None:
         self._everything = everything
+        self._backend = backend
         self._extra = tuple(extra)
-        self._trigger: re.Pattern[bytes] | None = None
+        self._scanner: Scanner | None = None
         self._start = bytearray()
         self._started = False
         self.encoding: Encoding = UTF8
@@ -88,7 +82,7 @@ class Segmenter:
         out: list[Block] = []
         if self._carry:
             last, self._carry = self._carry, b""
-            out += self._lines(last, self._offset, self._no, final=True)
+            out += self._lines(last, self._offset, self._no)
         if self._open:
             out.append(self._close())
         elif self._history:
@@ -107,7 +101,7 @@ class Segmenter:
         self._start = bytearray()
         self._offset = self.encoding.bom
         if not self._everything and self.encoding.unit == 1 and len(head) > SMALL_LOG:
-            self._trigger = _trigger(self._extra)
+            self._scanner = make_scanner(self._extra, backend=self._backend)
 
     def _advance(self, data: bytes) -> list[Block]:
         buffer = self._carry + data if self._carry else data
@@ -140,12 +134,12 @@ class Segmenter:
         while len(self._carry) > MAX_LINE_BYTES:
             self.cut_lines += 1
             piece, self._carry = self._carry[:MAX_LINE_BYTES], self._carry[MAX_LINE_BYTES:]
-            out += self._lines(piece, self._offset, self._no, final=True)
+            out += self._lines(piece, self._offset, self._no)
             self._offset += len(piece)
         return out
 
-    def _lines(self, body: bytes, offset: int, no: int, final: bool = False) -> list[Block]:
-        """Run the block rules over complete lines. ``final``: the last one may lack its line end."""
+    def _lines(self, body: bytes, offset: int, no: int) -> list[Block]:
+        """Run the block rules over whole lines (the very last one may lack its line end)."""
         out: list[Block] = []
         position, size = 0, len(body)
         hit = self._next_hit(body, 0)
@@ -183,7 +177,6 @@ class Segmenter:
                 position = start
                 self._extend(b"")
                 self._mark_open()
-        del final
         return out
 
     def _mark_open(self) -> None:
@@ -191,10 +184,11 @@ class Segmenter:
             self._open.append(b"")
 
     def _next_hit(self, body: bytes, position: int) -> int:
-        if self._trigger is None:
+        if self._scanner is None or position >= len(body):
             return position
-        m = self._trigger.search(body, position)
-        return m.start() if m else len(body)
+        if position == 0:
+            self._scanner.load(body)
+        return self._scanner.next_hit(position)
 
     def _line_end(self, body: bytes, at: int) -> int:
         if self.encoding.unit > 1:
@@ -244,12 +238,6 @@ class Segmenter:
             position = stop
             first_no += 1
         self._history = (self._history + rows)[-TAIL_LINES:]
-
-
-@lru_cache(maxsize=4)
-def _trigger(extra: tuple[str, ...]) -> re.Pattern[bytes]:
-    """One pattern for all triggers."""
-    return re.compile(b"|".join(re.escape(t.encode()) for t in (*TRIGGERS, *extra)))
 
 
 def _aligned(body: bytes, encoding: Encoding) -> list[int]:

@@ -50,9 +50,9 @@ def _fields(text: str) -> tuple[list[str], str | None, Tags, str] | None:
         return None
     if not isinstance(data, dict):
         return None
-    texts = [data[k] for k in _TEXT_FIELDS if isinstance(data.get(k), str) and data[k].strip()][:1]
+    texts = [data[k] for k in _TEXT_FIELDS if isinstance(data.get(k), str)][:1]
     inner = data.get("record") if isinstance(data.get("record"), dict) else None
-    if not texts and inner and isinstance(inner.get("message"), str):
+    if not any(t.strip() for t in texts) and inner and isinstance(inner.get("message"), str):
         texts = [inner["message"]]
     if not any(_HEADER in t for t in texts):
         trace = _trace(data)

@@ -60,7 +60,7 @@ _SYSLOG = _k(
     True,
 )
 _BASIC = _k("basic", rf"(?P<level>{_LEVEL}):(?P<logger>[A-Za-z_][\w.]*):(?!//)")
-_STD = _k("std", r"(?:stderr|stdout)(?: [FP])?(?:: | \| )", False)
+_STD = _k("std", r"(?:stderr|stdout)(?: [FP])?(?:: |:$| \| )", False)
 _CRI = _k("cri", r"(?:stderr|stdout) [FP](?: |$)", False)
 _COMPOSE = _k("compose", r"(?P<process>[A-Za-z][\w.-]*?[-_]\d+) +\| ?", True)
 _STERN = _k("pod", r"\[?pod/(?P<process>[\w.-]+)/[\w.-]+\]? ", True)
@@ -160,6 +160,7 @@ def strip_prefixes(text: str) -> Stripped:
 
 _HEADER = "Traceback (most recent call last):"
 _FILE_LINE = re.compile(r'^(?P<p>.*?\S.*?) {1,4}File "[^"]+", line \d+')
+_GUTTER = re.compile(r"(?:(?<=[^ ]) )?[ |+]*[|+] (?:Exception Group )?$")
 _NUMBERED = re.compile(r"^ *(\d{1,6}): ?")
 _ANY_LABEL = re.compile(r"^ *(?:\[?\d{1,6}\]?[:|\t│ ]|[A-Za-z][\w.-]*: )")
 _BRACKETED = re.compile(r"^ *\[(\d{1,6})\]:? ")
@@ -176,9 +177,11 @@ def learn(texts: Sequence[str]) -> list[tuple[re.Pattern[str], Callable[[str], t
     for i, text in enumerate(texts):
         at = text.find(_HEADER) if "T" in text else -1
         if at > 0 and text[:at].strip(" |+-\t"):
-            p = text[:at]
-            if p.endswith(("Original ", "Group ", "traceback : ")) or _mask(p) in found:
+            p = _GUTTER.sub("", text[:at])
+            if not p.strip() or p.endswith(("Original ", "traceback : ")) or _mask(p) in found:
                 continue
+            if not p.endswith(" ") and text[len(p) : len(p) + 1] == " ":
+                p += " "
             pattern = _generalise(p)
             following = [t for t in texts[i + 1 : i + 40] if pattern.match(t)][:4]
             if any(_follows(t, pattern) for t in following):

@@ -1,0 +1,112 @@
+"""One log, from a file or from standard input, in pieces: compressed or not, and surely a log."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from tbparse.errors import InputError
+from tbparse.logs.binary import binary_kind
+from tbparse.logs.compressed import HEAD, Rejoined, damage_errors, scheme_of
+
+CHUNK = 1024 * 1024
+"""At most this many bytes come at a time."""
+STDIN = "-"
+
+
+class LogSource:
+    """A log to be read once. After reading, ``size`` is its length in bytes (unpacked) and ``notes`` what was odd.
+
+    ``path`` is a file, or ``-`` for standard input.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = "standard input" if path == STDIN else path
+        self.size = 0
+        self.notes: list[str] = []
+
+    def chunks(self) -> Iterator[bytes]:
+        """The log's bytes. Raises InputError where it cannot be read, or is no log."""
+        with ExitStack() as stack:
+            raw = self._open(stack)
+            head = b""
+            try:
+                while len(head) < HEAD and (more := raw.read(HEAD - len(head))):
+                    head += more
+            except OSError as e:
+                raise InputError(f"{self.name}: cannot be read: {_reason(e)}") from None
+            whole = cast(BinaryIO, Rejoined(head, raw))
+            scheme = scheme_of(head)
+            if scheme is not None:
+                try:
+                    whole = scheme.open(whole)
+                except InputError as e:
+                    raise InputError(f"{self.name}: {e}") from None
+            yield from self._read(whole, scheme.name if scheme else None)
+        if self.size == 0:
+            self.notes.append("is empty: nothing was printed, or it went elsewhere")
+
+    def _open(self, stack: ExitStack) -> BinaryIO:
+        if self.path == STDIN:
+            if sys.stdin is None:
+                raise InputError("standard input is closed; give the path of a log")
+            return sys.stdin.buffer
+        try:
+            return stack.enter_context(Path(self.path).open("rb"))
+        except OSError as e:
+            raise InputError(f"{self.name}: cannot be read: {_reason(e)}{_hint(self.path, e)}") from None
+        except ValueError as e:  # a NUL in the path
+            raise InputError(f"{self.name}: cannot be read: {e}") from None
+
+    def _read(self, whole: BinaryIO, scheme: str | None) -> Iterator[bytes]:
+        read = getattr(whole, "read1", whole.read)
+        while True:
+            try:
+                data: bytes = read(CHUNK)
+            except damage_errors() as e:
+                if scheme is None:
+                    raise InputError(f"{self.name}: reading stopped after {self.size} bytes: {_reason(e)}") from None
+                if self.size == 0:
+                    raise InputError(f"{self.name}: begins like {scheme} and cannot be unpacked: {e}") from None
+                self.notes.append(f"the {scheme} data is cut off or damaged after {self.size} bytes; what came before was read")
+                return
+            if not data:
+                return
+            if self.size == 0:
+                data = self._first(data, read)
+            self.size += len(data)
+            yield data
+
+    def _first(self, data: bytes, read: object) -> bytes:
+        """Enough bytes to tell text from binary data. Raises InputError for the latter."""
+        with suppress(*damage_errors()):
+            while len(data) < 512 and callable(read) and (more := read(CHUNK)):
+                data += more
+        kind = binary_kind(data)
+        if kind is not None and not (kind.startswith("nothing but") and len(data) >= CHUNK // 2):
+            raise InputError(f"{self.name}: is no log but {kind}; give the text that the job printed")
+        return data
+
+
+def _reason(e: BaseException) -> str:
+    return (getattr(e, "strerror", None) or str(e) or type(e).__name__).lower()
+
+
+def _hint(path: str, e: OSError) -> str:
+    """The nearest name in the same folder, where the file does not exist."""
+    if not isinstance(e, FileNotFoundError):
+        return ""
+    import difflib
+
+    folder = Path(path).parent
+    if not folder.is_dir():
+        return f"; there is no folder {folder}"
+    with suppress(OSError):
+        close = difflib.get_close_matches(Path(path).name, [p.name for p in folder.iterdir()], n=1, cutoff=0.7)
+        if close:
+            return f"; did you mean {folder / close[0] if str(folder) != '.' else close[0]}?"
+    return ""
