@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ CAUSE = "\nThe above exception was the direct cause of the following exception:\
 CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
 _WORDS = st.text(alphabet=st.characters(categories=("Ll", "Lu", "Nd"), include_characters="_-é漢字ß🙂'\"()[]{}<>,;=+*/&%$!?"), min_size=1, max_size=12)
-messages = st.lists(_WORDS, min_size=1, max_size=6).map(" ".join).filter(lambda m: m.strip() == m and m.isprintable())
+messages = st.lists(_WORDS, min_size=1, max_size=6).map(" ".join).filter(lambda m: m.strip() == m and m.isprintable() and not re.search(r"\[\d+m", m))
 """One-line messages of words in several scripts, with the characters that markup, formats and shells care about."""
 details = st.lists(messages.map(lambda m: f"  {m}"), max_size=3).map(lambda rows: "".join(f"\n{row}" for row in rows))
 """Further lines of a message, set in by blanks."""

@@ -44,6 +44,7 @@ TIER_WORDS = {
     Tier.THREAD: "ended a thread only",
     Tier.NOTHING: "swallowed by the interpreter",
 }
+_DISTRIBUTED = frozenset({"DistBackendError", "DistNetworkError", "DistStoreError", "DistError"})
 _SYSTEM_CATEGORIES = frozenset({"scheduler", "host-memory", "gpu-hardware", "storage"})
 
 
@@ -104,6 +105,11 @@ def rate(candidate: Candidate) -> None:
         candidate.tier = Tier.CLOSING
     elif failure.damaged is not None and "no traceback stands" in failure.damaged:
         candidate.tier = Tier.BARE
+    elif rule is None and short(candidate.root.link.exception) in _DISTRIBUTED:
+        candidate.tier = Tier.EFFECT
+    elif failure.dialect == "c10" and rule is None:
+        # What c10d logs beside a failure (flight recorder, abort, clean-up) is no failure of its own.
+        candidate.tier = Tier.EFFECT if "exception" in (candidate.root.link.message or "") else Tier.NOTHING
     elif failure.kind == "native" and candidate.root.link.exception is None:
         candidate.tier = Tier.CRASH
     else:
@@ -155,6 +161,21 @@ def type_natives(failures: Sequence[Failure]) -> None:
             failure.root.exception = found.root.exception
 
 
+def best_system_line(cause: Candidate, candidates: Sequence[Candidate]) -> Candidate:
+    """Of several kernel lines about one event the one that says most: the killed process, the Xid rather than its PCIe echo."""
+    if cause.failure.kind != "kernel" or cause.root.match is None:
+        return cause
+    category = cause.root.match.rule.category
+    near = [
+        c for c in candidates
+        if c.tier is Tier.SYSTEM and c.failure.kind == "kernel" and c.root.match is not None
+        and c.root.match.rule.category == category and 0 <= c.failure.first.no - cause.failure.first.no <= 60
+    ]  # fmt: skip
+    if category == "host-memory":
+        return next((c for c in near if c.failure.pid is not None), cause)
+    return next((c for c in near if "Xid" in (c.root.link.message or "")), cause)
+
+
 def explain_by_system(cause: Candidate, candidates: Sequence[Candidate]) -> Candidate:
     """A kernel's line about the card explains the error that the process raised: its exception and frames, the kernel's verdict."""
     rule = cause.root.match.rule if cause.root.match else None
@@ -203,7 +224,8 @@ def settle(candidates: list[Candidate], exits: Sequence[RankExit], *, failed: bo
 def _typed(c: Candidate, ranked: Sequence[Candidate]) -> Candidate:
     """The traceback of the same failure that a native line announces: it has a type and frames."""
     for other in ranked:
-        same = other.root.match is not None and c.root.match is not None and other.root.match.rule is c.root.match.rule
+        a, b = other.root.match, c.root.match
+        same = a is not None and b is not None and a.rule.category == b.rule.category
         if other.tier is c.tier and same and other.failure.kind == "traceback" and (c.failure.rank is None or other.failure.rank in (None, c.failure.rank)):
             return other
     return c

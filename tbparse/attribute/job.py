@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tbparse.attribute.cascade import Candidate, Tier, explain_by_system, fold_twins, rate, settle, type_natives
+from tbparse.attribute.cascade import Candidate, Tier, best_system_line, explain_by_system, fold_twins, rate, settle, type_natives
 from tbparse.attribute.unwrap import Root, find_root
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
@@ -104,7 +104,13 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
     failed = _failed(returncode, job, candidates)
     cause = settle(candidates, job.exits, failed=failed)
     if cause is not None:
-        cause = explain_by_system(cause, candidates)
+        cause = explain_by_system(best_system_line(cause, candidates), candidates)
+    if cause is not None and cause.tier is Tier.WRAPPER and cause.failure.signal is None:
+        words = _last_words(job, rules, evidence, notes, cause)
+        if words is not None:
+            candidates.append(words)
+            wrappers = [*wrappers, cause]
+            cause = words
     if failed and (cause is None or cause.tier in (Tier.WRAPPER, Tier.CLOSING, Tier.DEMOTED, Tier.THREAD)):
         hint = _hint(job, rules, evidence, notes)
         if hint is not None:
@@ -198,6 +204,32 @@ def _bare_exit(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str], r
     candidate = Candidate(failure, Root(0, link, ranked[0] if ranked else None, ranked[1:], "the return code, and the last words", context), Tier.CLOSING)
     candidate.why = "only the return code tells that the job failed"
     return candidate
+
+
+_COMPLAINT = re.compile(
+    r"(?i)\b(?:error|fail\w*|fatal|invalid|cannot|can't|could not|couldn't|not found|no such|missing|required|must|unknown|unable|denied|refused|abort\w*|not \w+|unsupported|expected|no \w+ (?:called|named))\b"
+)
+
+
+def _last_words(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str], wrapper: Candidate) -> Candidate | None:
+    """What a child without a traceback said last: the complaint right above its launcher's lines (``sys.exit("text")``)."""
+    starts = [e.line.start for e in job.exits] + [wrapper.start]
+    until = min(starts)
+    above = [x for x in job.evidence if x.start < until and x.text.strip()]
+    for line in reversed(above[-6:]):
+        if "closing signal" in line.text or line.shape.startswith(("glog", "time")):
+            continue
+        if f.PROGRESS.search(line.text) or not _COMPLAINT.search(line.text) or "Warning" in line.text:
+            return None
+        link = Link(None, line.text.strip(), [], line=line, first_line=line)
+        failure = Failure("exit", "words", [link], line, line, line.stream, line.tags)
+        failure.exit_code = wrapper.failure.exit_code or next((e.exit_code for e in job.exits if e.exit_code and e.exit_code > 0), None)
+        context = Context(failure, failure.links, evidence, notes)
+        ranked = rules.matches(link, context)
+        candidate = Candidate(failure, Root(0, link, ranked[0] if ranked else None, ranked[1:], "the child's last words", context), Tier.CLOSING)
+        candidate.why = "what the child said last before the launcher reported its end"
+        return candidate
+    return None
 
 
 _NTSTATUS = {0xC0000005: 11, 0xC0000374: 6, 0xC0000409: 6, 0xC000013A: 2, 0xC00000FD: 11, 0xC000001D: 4, 0xC0000094: 8}

@@ -11,12 +11,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tbparse.dialects.wrappers import LAUNCHER_WRAPPERS, is_wrapper, short
 from tbparse.model import signal_number
 from tbparse.records import Failure, Frame, Link
 from tbparse.ruleset.match import Context, Evidence, Match, RuleSet
 
-LAUNCHER_WRAPPERS = frozenset({"CalledProcessError", "ChildFailedError", "ProcessExitedException"})
-REMOTE_WRAPPERS = frozenset({"ProcessRaisedException", "RemoteTraceback", "_RemoteTraceback", "RemoteError", "RayTaskError", "ChildProcessError", "FailedJobError", "CellExecutionError"})
+__all__ = ["LAUNCHER_WRAPPERS", "Root", "blame", "entry_frame", "exit_facts", "find_root", "is_wrapper", "short"]
+
 _CANCELLED = frozenset({"CancelledError"})
 _DIED = re.compile(r"died with <Signals\.(?P<name>SIG\w+): (?P<number>\d+)>|terminated with signal (?P<name2>SIG\w+)|died with unknown signal (?P<number2>\d+)")
 _STATUS = re.compile(r"returned non-zero exit status (?P<code>-?\d+)|terminated with exit code (?P<code2>-?\d+)")
@@ -36,17 +37,6 @@ class Root:
     """Other rules that fitted the link, best first."""
     why: str
     context: Context
-
-
-def short(name: str | None) -> str:
-    """The last part of a dotted exception name."""
-    return (name or "").rpartition(".")[2]
-
-
-def is_wrapper(link: Link) -> bool:
-    """Whether the link's exception only says that something else failed elsewhere."""
-    name = short(link.exception)
-    return name in LAUNCHER_WRAPPERS or name in REMOTE_WRAPPERS
 
 
 def find_root(failure: Failure, rules: RuleSet, evidence: Evidence, notes: list[str]) -> Root:

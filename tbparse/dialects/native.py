@@ -27,6 +27,7 @@ _C10 = re.compile(
 )
 _C10_RANK = re.compile(r"\[?[Rr]ank (?P<rank>\d+)\]")
 _C10_TAGS = re.compile(r"^(?:\[[^\]]*\] )+")
+_C10_ENDS = re.compile(r"Exception raised from|frame #|\[|Traceback |terminate called|  what\(\)|\S+ - |\d{4}-|[{\d]|\w+:\d")
 _GLIBC = re.compile(
     r"^.*?(?P<message>(?:\*\*\* Error in `[^']*': .*|malloc\(\): .+|free\(\): .+|realloc\(\): .+|munmap_chunk\(\): .+|double free or corruption.*"
     r"|corrupted (?:size vs\. prev_size|double-linked list|unsorted chunks).*|malloc_consolidate\(\): .+|\*\*\* (?:stack smashing|buffer overflow) detected \*\*\*.*"
@@ -81,7 +82,12 @@ class NativeDialect:
                 continue
             body = _C10_TAGS.sub("", m["message"])
             rank = _C10_RANK.search(m["message"])
-            failure = self._make(page, i, None, body if body else m["message"])
+            end = i + 1
+            while end < len(page.texts) and end - i < 8 and page.texts[end].strip() and not page.taken[end] and not _C10_ENDS.match(page.texts[end]):
+                end += 1
+            failure = self._make(page, i, None, "\n".join([body or m["message"], *page.texts[i + 1 : end]]))
+            failure.dialect = "c10"
+            page.take(i, end - 1)
             failure.rank_hint = int(rank["rank"]) if rank else None
             out.append(failure)
         for look, pattern in (("glibc", _GLIBC), ("crash", _CRASH), ("fatal", _FATAL_LOG)):

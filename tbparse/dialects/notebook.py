@@ -15,7 +15,7 @@ from tbparse.records import Failure, Frame, Link
 
 _HEAD = re.compile(r"^(?P<type>[A-Za-z_][\w.]*) {2,}Traceback \(most recent call last\)(?:: *(?P<message>.*))?$", re.MULTILINE)
 _CELL = re.compile(
-    r"^(?:(?:Input )?(?P<cell>(?:Cell )?In ?\[\d+\])(?:, line (?P<line>\d+)|, in (?P<function>[^\n]+))?.*"
+    r"^(?:(?:Input )?(?P<cell>(?:Cell )?In ?\[\d+\])(?:, line (?P<line>\d+))?(?:, in (?P<function>[^\n]+))?"
     r"|(?P<input><ipython-input-[^>]+>|<command-[\w-]+>(?: line \d+)?) in (?P<function2>[^\n]+))$"
 )
 _FILE = re.compile(r"^File (?P<path>\S.*?):(?P<line>\d+)(?:, in (?P<function>.+))?$")

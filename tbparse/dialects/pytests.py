@@ -11,6 +11,8 @@ import re
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
 from tbparse.dialects.reader import ChainReader, relate
+from tbparse.dialects.traceback import TracebackDialect
+from tbparse.dialects.wrappers import is_wrapper
 from tbparse.records import Failure, Frame, Line, Link
 
 _SECTION = re.compile(r"^=+ (?P<name>[^=]+?) =+$")
@@ -52,6 +54,8 @@ class PytestDialect:
                 end = self._test_end(texts, i + 1)
                 failure = self._test(page, i, end, title["name"])
                 if failure is not None:
+                    if is_wrapper(failure.root):
+                        out += self._captured_child(page, i, end)
                     out.append(failure)
                 page.take(i, end - 1)
                 i = end
@@ -64,6 +68,8 @@ class PytestDialect:
             elif _CAPTURED.match(texts[i]) or section in ("PASSES", "XFAILURES", "XPASSES", "warnings summary"):
                 end = i + 1
                 while end < len(texts) and not _SECTION.match(texts[end]) and not _TEST.match(texts[end]):
+                    if section in ("FAILURES", "ERRORS") and _TB_LINE.match(texts[end]):
+                        break  # --tb=line prints no titles: its one line follows what was captured
                     end += 1
                 page.take(i, end - 1)
                 i = end
@@ -128,6 +134,12 @@ class PytestDialect:
                 links.append(link)
         links.reverse()
         return self._failure(page, start, end, relate(links), name) if links else None
+
+    def _captured_child(self, page: Page, start: int, end: int) -> list[Failure]:
+        """What a child printed that a test ran: the cause of the CalledProcessError that failed the test."""
+        captured = next((i for i in range(start, end) if _CAPTURED.match(page.texts[i])), end)
+        inner = Page([line for line in page.lines[captured + 1 : end] if not _CAPTURED.match(line.text)])
+        return [x for x in TracebackDialect().read(inner) if x.fate == "fatal" and x.root.exception is not None]
 
     def _link(
         self, page: Page, frames: list[Frame], errors: list[tuple[int, str]], kind: str | None, start: int

@@ -48,6 +48,7 @@ _LOOK = re.compile(
 )
 _SRUN_TASK = re.compile(r"srun: error: [\w.-]+: tasks? [\d,\-]+: ")
 _CHATTER = re.compile(r"(?:launch/slurm: |srun: (?:debug|Job step aborted|Force Terminated|Terminating|got SIGCONT|forcing|interrupt|sending|StepId)|task_exit|_task_finish|Complete job step|Unable to confirm allocation)")
+_KILLED_PID = re.compile(r"Kill(?:ed)? process (\d+)")
 _OOM = re.compile(r"oom|OOM|out of memory", re.IGNORECASE)
 
 
@@ -79,6 +80,9 @@ class SystemDialect:
             failure = Failure(found, self.name, [link], line, line, line.stream, line.tags)
             if _SRUN_TASK.search(message):
                 failure.kind, failure.fate = "launcher", "symptom"
+            killed = _KILLED_PID.search(message)
+            if killed:
+                failure.pid = int(killed[1])
             if _OOM.search(message):
                 failure.signal = 9
             out.append(failure)

@@ -1,0 +1,73 @@
+"""How failures, ranks and places are called in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tbparse.model import RootCause, signal_name, signal_number
+
+if TYPE_CHECKING:
+    from tbparse.attribute.cascade import Candidate
+    from tbparse.records import Failure, Link
+
+_KINDS = {
+    "launcher": "the launcher's report",
+    "usage": "a usage error",
+    "exit": "an exit line",
+    "scheduler": "a scheduler's line",
+    "kernel": "a kernel line",
+    "fault": "a crash report",
+    "native": "an abort of native code",
+    "line": "a telling line",
+    "traceback": "a traceback without its last line",
+}
+
+
+def last_part(exception: str) -> str:
+    """``OutOfMemoryError`` for ``torch.OutOfMemoryError``."""
+    return exception.rpartition(".")[2] or exception
+
+
+def call(failure: Failure, link: Link) -> str:
+    """What a failure is called: its exception, or what kind of line it is."""
+    if link.exception is not None:
+        return last_part(link.exception)
+    kind = _KINDS.get(failure.kind, failure.kind)
+    return f"{kind} ({signal_name(failure.signal) or f'signal {failure.signal}'})" if failure.signal is not None else kind
+
+
+def number_list(numbers: Iterable[int]) -> str:
+    """``0, 2-4`` for 0, 2, 3, 4."""
+    out: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if out and n == out[-1][1] + 1:
+            out[-1][1] = n
+        else:
+            out.append([n, n])
+    return ", ".join(str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in out)
+
+
+def ranks(numbers: Iterable[int]) -> str:
+    """``rank 1``, ``ranks 0, 2-4``; empty for none."""
+    found = sorted(set(numbers))
+    return f"rank{'s' if len(found) > 1 else ''} {number_list(found)}" if found else ""
+
+
+def count(n: int, word: str, words: str | None = None) -> str:
+    """``1 frame``, ``3 frames``."""
+    return f"{n:,} {word if n == 1 else words or word + 's'}"
+
+
+def ends(answer: RootCause) -> str | None:
+    """How the process ended: a signal or an exit code."""
+    if answer.signal is not None:
+        number = signal_number(answer.signal)
+        return f"killed by {answer.signal}" + (f" (signal {number})" if number is not None else "")
+    return f"exit code {answer.exit_code}" if answer.exit_code is not None else None
+
+
+def rank_numbers(candidates: Sequence[Candidate]) -> list[int]:
+    """The ranks of failures and of their copies, as far as the log tells."""
+    found = [c.failure.rank for c in candidates] + [t.rank for c in candidates for t in c.twins]
+    return [r for r in found if r is not None]
