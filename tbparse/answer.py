@@ -55,33 +55,33 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
         notes.append("what the child printed is not in this log: look where its output went, or run it under `tbparse run`")
     frames = _frames(links, root.index if link.frames else site_index, notes)
     # One validation of the whole is several times faster than one for each part of it.
-    answer = dict(
-        verdict=ruling["verdict"],
-        category=ruling["category"],
-        confidence=_confidence(cause),
-        rule=ruling["rule"],
-        title=ruling["title"],
-        exception=link.exception,
-        message=link.message,
-        site=_site(site_frame),
-        entry=_site(entry),
-        frames=frames,
-        chain=_chain(outer, links, root.index),
-        rank=rank,
-        local_rank=local_rank,
-        host=host,
-        attempt=failure.attempt,
-        process=link.process or failure.tags.process,
-        signal=signal_name(signal) or f"signal {signal}" if signal is not None else None,
-        exit_code=exit_code,
-        evidence=_evidence(cause, decision),
-        captures=ruling["captures"],
-        secondary=_secondary(decision, cause),
-        advice=tuple(ruling["advice"]),
-        retry=ruling["retry"],
-        fingerprint=fingerprint(ruling["rule"], link, site_frame),
-        notes=tuple(notes),
-    )
+    answer = {
+        "verdict": ruling["verdict"],
+        "category": ruling["category"],
+        "confidence": _confidence(cause),
+        "rule": ruling["rule"],
+        "title": ruling["title"],
+        "exception": link.exception,
+        "message": link.message,
+        "site": _site(site_frame),
+        "entry": _site(entry),
+        "frames": frames,
+        "chain": _chain(outer, links, root.index),
+        "rank": rank,
+        "local_rank": local_rank,
+        "host": host,
+        "attempt": failure.attempt,
+        "process": link.process or failure.tags.process,
+        "signal": signal_name(signal) or f"signal {signal}" if signal is not None else None,
+        "exit_code": exit_code,
+        "evidence": _evidence(cause, decision),
+        "captures": ruling["captures"],
+        "secondary": _secondary(decision, cause),
+        "advice": tuple(ruling["advice"]),
+        "retry": ruling["retry"],
+        "fingerprint": fingerprint(ruling["rule"], link, site_frame),
+        "notes": tuple(notes),
+    }
     return RootCause.model_validate(answer)
 
 
@@ -105,9 +105,7 @@ def _frames(links: Sequence[Link], index: int, notes: list[str]) -> tuple[dict[s
     if len(frames) > MAX_FRAMES:
         notes.append(f"{len(frames) - MAX_FRAMES} frames in the middle of the traceback are left out")
         frames = frames[: MAX_FRAMES // 2] + frames[-MAX_FRAMES // 2 :]
-    return tuple(
-        {"path": x.path, "line": x.line, "function": x.function, "source": x.source, "origin": x.origin} for x in frames
-    )
+    return tuple({"path": x.path, "line": x.line, "function": x.function, "source": x.source, "origin": x.origin} for x in frames)
 
 
 def _chain(outer: Sequence[Candidate], links: Sequence[Link], index: int) -> tuple[model.ChainLink, ...]:
@@ -116,7 +114,13 @@ def _chain(outer: Sequence[Candidate], links: Sequence[Link], index: int) -> tup
         for w in sorted(outer, key=lambda c: -c.start)[:8]
     ]
     for i, link in enumerate(links[: index + 1]):
-        relation = "root" if i == index else "launcher" if short(link.exception) in ("ChildFailedError", "CalledProcessError") else link.relation
+        relation = (
+            "root"
+            if i == index
+            else "launcher"
+            if short(link.exception) in ("ChildFailedError", "CalledProcessError")
+            else link.relation
+        )
         chain.append(model.ChainLink(exception=link.exception, message=link.message, relation=relation))
     return tuple(chain)
 
@@ -138,7 +142,11 @@ def _worker_exit(cause: Candidate, exits: Sequence[RankExit]) -> RankExit | None
         return next((e for e in exits if e.local_rank == failure.tags.local_rank and e.rank is not None), None)
     if _launchers_own(failure) or failure.kind in ("scheduler", "kernel", "launcher"):
         return None
-    wanted = [e for e in exits if e.exit_code is not None and (e.exit_code == failure.exit_code if failure.exit_code is not None else e.exit_code > 0)]
+    wanted = [
+        e
+        for e in exits
+        if e.exit_code is not None and (e.exit_code == failure.exit_code if failure.exit_code is not None else e.exit_code > 0)
+    ]
     if failure.signal is not None and failure.kind in ("fault", "native", "exit"):
         wanted = [e for e in exits if e.exit_code == -failure.signal] or wanted
     if not wanted:
@@ -151,7 +159,12 @@ def _worker_exit(cause: Candidate, exits: Sequence[RankExit]) -> RankExit | None
 def _launchers_own(failure: Failure) -> bool:
     """The launcher itself raised it: every frame is plumbing or below it."""
     frames = [x for link in failure.links for x in link.frames]
-    return bool(frames) and frames[0].origin == "launcher" and not any(x.origin == "user" for x in frames) and failure.kind == "traceback"
+    return (
+        bool(frames)
+        and frames[0].origin == "launcher"
+        and not any(x.origin == "user" for x in frames)
+        and failure.kind == "traceback"
+    )
 
 
 def _place(cause: Candidate, fact: RankExit | None) -> tuple[int | None, int | None, str | None]:
@@ -222,14 +235,24 @@ def _unruled(cause: Candidate) -> dict[str, Any]:
         if deepest is not None and deepest.origin == "user":
             verdict, category = "real", "user-code"
             advice = ["The program itself raised this: read the line under `where`."]
-        elif short(link.exception) == "RuntimeError" and any(x.origin == "user" for x in frames) and not re.search(r"CUDA|NCCL|HIP|timed? ?out|onnection|[Gg]loo|driver", link.message or ""):
+        elif (
+            short(link.exception) == "RuntimeError"
+            and any(x.origin == "user" for x in frames)
+            and not re.search(r"CUDA|NCCL|HIP|timed? ?out|onnection|[Gg]loo|driver", link.message or "")
+        ):
             verdict, category = "real", "user-code"
             advice = ["A library refused what it was given: look at the arguments on the line under `where`."]
-    elif failure.kind == "usage":
+    elif failure.kind == "usage" or (failure.kind == "exit" and failure.signal is None and failure.exit_code in (2, 126, 127)):
         verdict, category = "real", "config"
-    elif failure.kind == "exit" and failure.signal is None and failure.exit_code in (2, 126, 127):
-        verdict, category = "real", "config"
-    return {"verdict": verdict, "category": category, "rule": None, "title": None, "captures": {}, "advice": advice, "retry": model.Retry()}
+    return {
+        "verdict": verdict,
+        "category": category,
+        "rule": None,
+        "title": None,
+        "captures": {},
+        "advice": advice,
+        "retry": model.Retry(),
+    }
 
 
 def _confidence(cause: Candidate) -> model.Confidence:
@@ -244,7 +267,12 @@ def _confidence(cause: Candidate) -> model.Confidence:
 def _evidence(cause: Candidate, decision: Decision) -> tuple[model.Evidence, ...]:
     lines: list[Line] = []
     link = cause.root.link
-    for line in (cause.failure.first, link.line, cause.failure.last if cause.failure.kind != "traceback" else None, cause.proof):
+    for line in (
+        cause.failure.first,
+        link.line,
+        cause.failure.last if cause.failure.kind != "traceback" else None,
+        cause.proof,
+    ):
         if line is not None and line.text and line not in lines:
             lines.append(line)
     match = cause.root.match

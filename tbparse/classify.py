@@ -17,7 +17,7 @@ from tbparse.attribute.unwrap import exit_facts
 from tbparse.dialects import read_page
 from tbparse.dialects.base import Page
 from tbparse.model import RootCause
-from tbparse.records import Failure, RankExit, Tags
+from tbparse.records import Failure, RankExit, Tags, merge_tags
 from tbparse.ruleset.match import RuleSet, builtin_rules
 from tbparse.text.blocks import Block, Segmenter
 from tbparse.text.pages import read_block
@@ -91,7 +91,7 @@ class Explainer:
     def _adopt(self, failure: Failure) -> None:
         failure.source = self._source
         if self._tags is not None:
-            failure.tags = Tags(*(b if a is None else a for a, b in zip(failure.tags, self._tags, strict=True)))
+            failure.tags = merge_tags(failure.tags, self._tags)
 
     def _place(self, fact: RankExit) -> None:
         if self._tags is not None and fact.host is None:
@@ -117,7 +117,9 @@ def classify(
 
         text = printed(text)
     explainer = Explainer(rules=rules, profile=profile, paths=paths)
-    explainer.feed(text.encode("utf-8", "surrogatepass" if _has_surrogates(text) else "strict") if isinstance(text, str) else bytes(text))
+    explainer.feed(
+        text.encode("utf-8", "surrogatepass" if _has_surrogates(text) else "strict") if isinstance(text, str) else bytes(text)
+    )
     return explainer.finish(returncode)
 
 

@@ -1,9 +1,9 @@
 """tbparse's own errors. All derive from :class:`TbparseError`; each says what happened, where, and what to do.
 
-    TbparseError
-     ├─ InputError      a log that cannot be read (exit code 66)
-     ├─ UsageError      a wrong option or setting (exit code 2)
-     └─ RuleError       rule files that cannot be used; lists every problem of them (exit code 2)
+TbparseError
+ ├─ InputError      a log that cannot be read (exit code 66)
+ ├─ UsageError      a wrong option or setting (exit code 2)
+ └─ RuleError       rule files that cannot be used; lists every problem of them (exit code 2)
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class RootCause(BaseModel):
 
     model_config = _CONFIG
 
-    schema_: Literal[1] = Field(default=SCHEMA_VERSION, alias="schema")
+    schema_: Literal[1] = Field(default=1, alias="schema")
     verdict: Verdict
     category: Category | None
     confidence: Confidence

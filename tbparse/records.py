@@ -25,6 +25,17 @@ class Tags(NamedTuple):
 NO_TAGS = Tags()
 
 
+def merge_tags(first: Tags, second: Tags) -> Tags:
+    """What both say; where both say something, the first."""
+    return Tags(
+        second.rank if first.rank is None else first.rank,
+        second.local_rank if first.local_rank is None else first.local_rank,
+        second.host if first.host is None else first.host,
+        second.process if first.process is None else first.process,
+        second.time if first.time is None else first.time,
+    )
+
+
 class Line(NamedTuple):
     """One logical line: what stands between two line ends (``\\n``, ``\\r\\n``, a lone ``\\r``).
 

@@ -12,6 +12,10 @@ class Prefix(NamedTuple):
     name: str
     text: str
     rank: int | None = None
+    certain: bool = True
+    """Has a syntax of its own; others must be learned from the log, which takes a few lines."""
+    level: bool = False
+    """Says of every line that it was logged, which hides what the log itself says of single lines."""
 
     def before(self, n: int) -> str:
         return self.text.replace("{n}", f"{n % 60:02d}")
@@ -22,23 +26,23 @@ PREFIXES = (
     Prefix("torch-rank-twice", "[rank3]: [rank3]:", 3),
     Prefix("elastic-tee", "[default0]:"),
     Prefix("elastic-tee-rank", "[default1]:[rank1]: ", 1),
-    Prefix("elastic-template", "trainer rank=2 local=0> "),
-    Prefix("srun-label", "11: "),
-    Prefix("srun-label-padded", " 3: "),
-    Prefix("pdsh", "node-02: "),
-    Prefix("mpirun", "[1,0]<stderr>:"),
+    Prefix("elastic-template", "trainer rank=2 local=0> ", 2, certain=False),
+    Prefix("srun-label", "11: ", 11, certain=False),
+    Prefix("srun-label-padded", " 3: ", 3, certain=False),
+    Prefix("pdsh", "node-02: ", certain=False),
+    Prefix("mpirun", "[1,0]<stderr>:", 0),
     Prefix("ray", "(RayTrainWorker pid=3, ip=10.0.0.2) "),
     Prefix("ray-repeated", "(RayTrainWorker pid=3, ip=10.0.0.2) [repeated 3x across cluster] "),
-    Prefix("vllm", "(VllmWorker rank=1 pid=7) ERROR 01-02 03:04:{n} [worker_base.py:620] ", 1),
-    Prefix("glog", "E1130 18:04:{n}.217000 11618 torch/_dynamo/utils.py:1002] "),
+    Prefix("vllm", "(VllmWorker rank=1 pid=7) ERROR 01-02 03:04:{n} [worker_base.py:620] ", 1, level=True),
+    Prefix("glog", "E1130 18:04:{n}.217000 11618 torch/_dynamo/utils.py:1002] ", level=True),
     Prefix("kubectl", "2026-01-02T03:04:{n}.123456789Z "),
     Prefix("cri", "2026-01-02T03:04:{n}.123456789Z stderr F "),
     Prefix("compose", "worker-1  | "),
     Prefix("github", "2026-01-02T03:04:{n}.1234567Z "),
     Prefix("journald", "Jan 02 03:04:{n} node-07 train[4711]: "),
-    Prefix("logging", "2026-01-02 03:04:{n},678 - trainer - ERROR - "),
-    Prefix("logging-basic", "ERROR:trainer:"),
-    Prefix("logging-hydra", "[2026-01-02 03:04:{n},678][trainer][ERROR] - "),
+    Prefix("logging", "2026-01-02 03:04:{n},678 - trainer - ERROR - ", level=True),
+    Prefix("logging-basic", "ERROR:trainer:", level=True),
+    Prefix("logging-hydra", "[2026-01-02 03:04:{n},678][trainer][ERROR] - ", level=True),
     Prefix("accelerate-stderr", "stderr: "),
     Prefix("line-number-rank", "1784 [rank0]: ", 0),
 )
@@ -72,7 +76,7 @@ def _lines(text: str) -> tuple[list[str], str]:
 def coloured_lines(text: str) -> str:
     """Each line in a colour of its own."""
     lines, end = _lines(text)
-    return "\n".join(f"\x1b[1;3{n % 8}m{line}\x1b[0m" for n, line in enumerate(lines)) + end
+    return "\n".join(f"\x1b[1;3{n % 8}m{line}".removesuffix("\r") + "\x1b[0m" + "\r" * line.endswith("\r") for n, line in enumerate(lines)) + end
 
 
 def coloured_pieces(text: str) -> str:
@@ -80,20 +84,20 @@ def coloured_pieces(text: str) -> str:
     lines, end = _lines(text)
     out = []
     for n, line in enumerate(lines):
-        words = line.split(" ")
+        words = line.removesuffix("\r").split(" ")
         words = [f"\x1b[35m{w}\x1b[0m" if w and (n + k) % 2 else w for k, w in enumerate(words)]
-        out.append("\x1b[2K" + " ".join(words) + ("\x1b]0;title\x07" if n % 3 == 0 else "\x1b(B"))
+        out.append("\x1b[2K" + " ".join(words) + ("\x1b]0;title\x07" if n % 3 == 0 else "\x1b(B") + "\r" * line.endswith("\r"))
     return "\n".join(out) + end
 
 
 def crlf(text: str) -> str:
     """Windows' and a pty's line ends."""
-    return text.replace("\n", "\r\n")
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
 def trailing_blanks(text: str) -> str:
     """Blanks and tabs at the end of every line."""
-    lines, end = _lines(text)
+    lines, end = _lines(text.replace("\r\n", "\n"))
     return "\n".join(line + ("  " if n % 2 else " \t") for n, line in enumerate(lines)) + end
 
 

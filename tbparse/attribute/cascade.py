@@ -185,7 +185,20 @@ def explain_by_system(cause: Candidate, candidates: Sequence[Candidate]) -> Cand
         other = c.root.match.rule if c.root.match else None
         about_card = (other is not None and other.category.startswith("gpu-")) or "CUDA" in (c.root.link.message or "")
         if c.failure.kind == "traceback" and c.tier in (Tier.LOCAL, Tier.EFFECT) and about_card:
-            merged = Candidate(c.failure, Root(c.root.index, c.root.link, cause.root.match, c.root.runners, "the kernel's line explains it", cause.root.context), Tier.SYSTEM, cause.why, [*c.twins])
+            merged = Candidate(
+                c.failure,
+                Root(
+                    c.root.index,
+                    c.root.link,
+                    cause.root.match,
+                    c.root.runners,
+                    "the kernel's line explains it",
+                    cause.root.context,
+                ),
+                Tier.SYSTEM,
+                cause.why,
+                [*c.twins],
+            )
             merged.proof = cause.root.link.line
             return merged
     return cause
@@ -226,7 +239,12 @@ def _typed(c: Candidate, ranked: Sequence[Candidate]) -> Candidate:
     for other in ranked:
         a, b = other.root.match, c.root.match
         same = a is not None and b is not None and a.rule.category == b.rule.category
-        if other.tier is c.tier and same and other.failure.kind == "traceback" and (c.failure.rank is None or other.failure.rank in (None, c.failure.rank)):
+        if (
+            other.tier is c.tier
+            and same
+            and other.failure.kind == "traceback"
+            and (c.failure.rank is None or other.failure.rank in (None, c.failure.rank))
+        ):
             return other
     return c
 

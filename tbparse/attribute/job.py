@@ -6,7 +6,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tbparse.attribute.cascade import Candidate, Tier, best_system_line, explain_by_system, fold_twins, rate, settle, type_natives
+from tbparse.attribute.cascade import (
+    Candidate,
+    Tier,
+    best_system_line,
+    explain_by_system,
+    fold_twins,
+    rate,
+    settle,
+    type_natives,
+)
 from tbparse.attribute.unwrap import Root, find_root
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
@@ -45,7 +54,9 @@ class Job:
         self.exits += exits[: max(0, 20_000 - len(self.exits))]
         loose = [line for i, line in enumerate(page.lines) if not page.taken[i] and line.text]
         self.evidence += loose
-        self.evidence += [x.root.line for x in failures if x.kind in ("native", "kernel", "scheduler", "exit") and x.root.line is not None]
+        self.evidence += [
+            x.root.line for x in failures if x.kind in ("native", "kernel", "scheduler", "exit") and x.root.line is not None
+        ]
         if len(self.evidence) > MAX_EVIDENCE_LINES:
             del self.evidence[_KEEP_HEAD : len(self.evidence) - MAX_EVIDENCE_LINES + _KEEP_HEAD]
         if loose:
@@ -91,7 +102,14 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
             if key is not None:
                 roots[key] = root
         else:
-            root = Root(min(root.index, len(failure.links) - 1), failure.links[min(root.index, len(failure.links) - 1)], root.match, root.runners, root.why, Context(failure, failure.links, evidence, notes))
+            root = Root(
+                min(root.index, len(failure.links) - 1),
+                failure.links[min(root.index, len(failure.links) - 1)],
+                root.match,
+                root.runners,
+                root.why,
+                Context(failure, failure.links, evidence, notes),
+            )
         candidates.append(Candidate(failure, root))
     for index, match in rules.line_matches(evidence, fatal=True, notes=notes):
         line = job.evidence[index]
@@ -126,7 +144,12 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
 def _key(failure: Failure) -> tuple[object, ...] | None:
     if any(x.leaves for x in failure.links):
         return None
-    return (failure.kind, failure.signal, failure.exit_code, *((x.exception, x.message, len(x.frames)) for x in failure.links))
+    return (
+        failure.kind,
+        failure.signal,
+        failure.exit_code,
+        *((x.exception, x.message, len(x.frames)) for x in failure.links),
+    )
 
 
 def _failed(returncode: int | None, job: Job, candidates: Sequence[Candidate]) -> bool | None:
@@ -149,12 +172,25 @@ def _deaths(job: Job) -> list[Failure]:
     for fact in job.exits:
         code = fact.exit_code
         signal = -code if code is not None and code < 0 else code - 128 if code is not None and 128 < code < 160 else None
-        if signal is None or (fact.pid is not None and fact.pid in pids) or (fact.launcher == "torchrun" and fact.pid is None and pids):
+        if (
+            signal is None
+            or (fact.pid is not None and fact.pid in pids)
+            or (fact.launcher == "torchrun" and fact.pid is None and pids)
+        ):
             continue
         if fact.pid is not None:
             pids.add(fact.pid)
         link = Link(None, fact.line.text.strip(), [], line=fact.line, first_line=fact.line)
-        failure = Failure("launcher", "elastic", [link], fact.line, fact.line, fact.line.stream, fact.line.tags, launcher=fact.launcher)
+        failure = Failure(
+            "launcher",
+            "elastic",
+            [link],
+            fact.line,
+            fact.line,
+            fact.line.stream,
+            fact.line.tags,
+            launcher=fact.launcher,
+        )
         failure.signal, failure.pid, failure.rank_hint = signal, fact.pid, fact.rank
         if fact.launcher == "srun":
             failure.fate = "symptom"
@@ -166,7 +202,10 @@ def _line_candidate(line: Line, rule_id: str, rules: RuleSet, evidence: Evidence
     link = Link(None, line.text.strip(), [], line=line, first_line=line)
     failure = Failure("line", "rule", [link], line, line, line.stream, line.tags)
     single = Evidence([line.text])
-    match = next((m for fatal in (True, False) for _, m in rules.line_matches(single, fatal=fatal, notes=notes) if m.rule.id == rule_id), None)
+    match = next(
+        (m for fatal in (True, False) for _, m in rules.line_matches(single, fatal=fatal, notes=notes) if m.rule.id == rule_id),
+        None,
+    )
     context = Context(failure, failure.links, evidence, notes)
     return Candidate(failure, Root(0, link, match, [], "a line that a rule knows", context))
 
@@ -190,7 +229,14 @@ def _bare_exit(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str], r
     signal, code = decode_returncode(returncode)
     line = None
     if signal is None:
-        line = next((x for x in reversed(job.last_lines) if x.text.strip() and not f.PROGRESS.search(x.text) and not _CLOSING_TEXT.match(x.text)), None)
+        line = next(
+            (
+                x
+                for x in reversed(job.last_lines)
+                if x.text.strip() and not f.PROGRESS.search(x.text) and not _CLOSING_TEXT.match(x.text)
+            ),
+            None,
+        )
     if line is None:
         line = job.last_lines[-1] if job.last_lines else Line(1, 0, 0, "")
         message = f"killed by {signal_name(signal) or f'signal {signal}'}" if signal is not None else None
@@ -201,7 +247,11 @@ def _bare_exit(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str], r
     failure.signal, failure.exit_code = signal, code
     context = Context(failure, failure.links, evidence, notes)
     ranked = rules.matches(link, context)
-    candidate = Candidate(failure, Root(0, link, ranked[0] if ranked else None, ranked[1:], "the return code, and the last words", context), Tier.CLOSING)
+    candidate = Candidate(
+        failure,
+        Root(0, link, ranked[0] if ranked else None, ranked[1:], "the return code, and the last words", context),
+        Tier.CLOSING,
+    )
     candidate.why = "only the return code tells that the job failed"
     return candidate
 
@@ -223,10 +273,16 @@ def _last_words(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str], 
             return None
         link = Link(None, line.text.strip(), [], line=line, first_line=line)
         failure = Failure("exit", "words", [link], line, line, line.stream, line.tags)
-        failure.exit_code = wrapper.failure.exit_code or next((e.exit_code for e in job.exits if e.exit_code and e.exit_code > 0), None)
+        failure.exit_code = wrapper.failure.exit_code or next(
+            (e.exit_code for e in job.exits if e.exit_code and e.exit_code > 0), None
+        )
         context = Context(failure, failure.links, evidence, notes)
         ranked = rules.matches(link, context)
-        candidate = Candidate(failure, Root(0, link, ranked[0] if ranked else None, ranked[1:], "the child's last words", context), Tier.CLOSING)
+        candidate = Candidate(
+            failure,
+            Root(0, link, ranked[0] if ranked else None, ranked[1:], "the child's last words", context),
+            Tier.CLOSING,
+        )
         candidate.why = "what the child said last before the launcher reported its end"
         return candidate
     return None

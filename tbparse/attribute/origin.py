@@ -31,8 +31,13 @@ _LIBRARY = re.compile(
     r"|^(?:/__w/|/pytorch/|\.\./)?(?:aten|c10|torch/csrc)/|(?:^|/)(?:_?pytest|pluggy|xdist)/",
     re.IGNORECASE,
 )
-_STDLIB = re.compile(r"/lib(?:64)?/python\d(?:\.\d+)?t?/|/lib-dynload/|python\d{2,3}\.zip/|/Python(?:\d{2,3}|\d\.\d+)/lib/|/(?:ana|mini)conda\d?/(?:envs/[^/]+/)?lib/(?!site-packages)|/envs/[^/]+/lib/(?!python|site-packages)[\w/]+\.py$|/usr/lib/pypy", re.IGNORECASE)
-_PSEUDO_USER = re.compile(r"^(?:<string>|<stdin>|<ipython-input-[^>]*>|<command-[^>]*>.*|<console>|<input>|Cell In ?\[.*|In ?\[\d+\].*|<unknown>)$")
+_STDLIB = re.compile(
+    r"/lib(?:64)?/python\d(?:\.\d+)?t?/|/lib-dynload/|python\d{2,3}\.zip/|/Python(?:\d{2,3}|\d\.\d+)/lib/|/(?:ana|mini)conda\d?/(?:envs/[^/]+/)?lib/(?!site-packages)|/envs/[^/]+/lib/(?!python|site-packages)[\w/]+\.py$|/usr/lib/pypy",
+    re.IGNORECASE,
+)
+_PSEUDO_USER = re.compile(
+    r"^(?:<string>|<stdin>|<ipython-input-[^>]*>|<command-[^>]*>.*|<console>|<input>|Cell In ?\[.*|In ?\[\d+\].*|<unknown>)$"
+)
 _NOTEBOOK_FILE = re.compile(r"/ipykernel_\d+/|\.ipynb$|/ipython-input-")
 _REMOTE_CODE = re.compile(r"(?:^|/)(?:transformers_modules|datasets_modules|diffusers_modules|working_dir_files)/")
 
@@ -82,7 +87,7 @@ def origin_of(path: str, settings: PathSettings = NO_SETTINGS) -> tuple[Origin, 
     for fragment in settings.library_paths:
         if fragment and (p.startswith(fragment) or f"/{fragment.strip('/')}/" in p):
             return "library", False
-    if p.startswith("<") or p.startswith("Cell In") or p.startswith("In ["):
+    if p.startswith(("<", "Cell In", "In [")):
         if _PSEUDO_USER.match(p):
             return "user", False
         if p == "<frozen runpy>":
@@ -113,8 +118,20 @@ def _is_script(p: str) -> bool:
 def _is_checkout(top: str, package: str, path: str) -> bool:
     """The folder above carries the project's own name: ``transformers/src/transformers``, ``pytorch/torch``."""
     a, b = re.sub(r"[^a-z0-9]", "", top.lower()), re.sub(r"[^a-z0-9]", "", package.lower())
-    known = {"pytorch": "torch", "megatronlm": "megatron", "lightning": "pytorchlightning", "pytorchlightning": "lightning", "flashattention": "flashattn"}
-    named = a == b or known.get(a) == b or a.startswith(f"{b}v") or a in (f"{b}main", f"{b}master", f"{b}dev") or re.fullmatch(rf"{re.escape(b)}\d+", a) is not None
+    known = {
+        "pytorch": "torch",
+        "megatronlm": "megatron",
+        "lightning": "pytorchlightning",
+        "pytorchlightning": "lightning",
+        "flashattention": "flashattn",
+    }
+    named = (
+        a == b
+        or known.get(a) == b
+        or a.startswith(f"{b}v")
+        or a in (f"{b}main", f"{b}master", f"{b}dev")
+        or re.fullmatch(rf"{re.escape(b)}\d+", a) is not None
+    )
     return named and f"/{package}/" in path
 
 
@@ -140,7 +157,11 @@ def _mark_string(frames: Sequence[Frame], i: int, scripted: bool) -> None:
     """``<string>`` is a ``-c`` program, an ``exec`` of the user's, a spawn stub, or a generated ``__init__``."""
     frame = frames[i]
     after = frames[i + 1] if i + 1 < len(frames) else None
-    if frame.function == "<module>" and after is not None and re.search(r"multiprocess(?:ing)?[/\\](?:spawn|resource_tracker|forkserver)\.py$", after.path):
+    if (
+        frame.function == "<module>"
+        and after is not None
+        and re.search(r"multiprocess(?:ing)?[/\\](?:spawn|resource_tracker|forkserver)\.py$", after.path)
+    ):
         frame.origin, frame.plumbing = "launcher", True
     elif not scripted and frame.function is not None and frame.function.startswith("__") and frame.function.endswith("__"):
         frame.origin = "library"

@@ -27,7 +27,10 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
             continue
         if progress is None:
             progress = [i for i, t in enumerate(page.texts) if not page.taken[i] and _goes_on(t)]
-        until = next((ends[id(x.first)] for x in failures[k + 1 :] if id(x.first) in ends and ends[id(x.first)] > end and x.fate == "fatal"), len(page.lines))
+        until = next(
+            (ends[id(x.first)] for x in failures[k + 1 :] if id(x.first) in ends and ends[id(x.first)] > end and x.fate == "fatal"),
+            len(page.lines),
+        )
         seen = {page.texts[i] for i in progress if end < i < max(until, end + MAX_LOOK)}
         if len(seen) >= PROGRESS_LINES or any(f.SUCCESS.search(t) and "train_runtime" in t for t in seen):
             failure.fate, failure.fate_why = "survived", "the same process went on with its work"
@@ -38,4 +41,4 @@ def _goes_on(text: str) -> bool:
 
 
 def _strong_success(text: str) -> bool:
-    return "train_runtime" in text or "max_epochs=" in text and "reached" in text
+    return "train_runtime" in text or ("max_epochs=" in text and "reached" in text)

@@ -19,11 +19,21 @@ from tbparse.ruleset.match import Context, Evidence, Match, RuleSet
 __all__ = ["LAUNCHER_WRAPPERS", "Root", "blame", "entry_frame", "exit_facts", "find_root", "is_wrapper", "short"]
 
 _CANCELLED = frozenset({"CancelledError"})
-_DIED = re.compile(r"died with <Signals\.(?P<name>SIG\w+): (?P<number>\d+)>|terminated with signal (?P<name2>SIG\w+)|died with unknown signal (?P<number2>\d+)")
+_DIED = re.compile(
+    r"died with <Signals\.(?P<name>SIG\w+): (?P<number>\d+)>|terminated with signal (?P<name2>SIG\w+)|died with unknown signal (?P<number2>\d+)"
+)
 _STATUS = re.compile(r"returned non-zero exit status (?P<code>-?\d+)|terminated with exit code (?P<code2>-?\d+)")
 _SPAWN_INDEX = re.compile(r"\bprocess (?P<rank>\d+) terminated with")
 _WORKER_SIGNAL = re.compile(r"DataLoader worker \(pid \d+\) is killed by signal: (?P<what>[A-Za-z ]+?)\.")
-_WORKER_SIGNALS = {"Killed": 9, "Bus error": 7, "Segmentation fault": 11, "Aborted": 6, "Terminated": 15, "Floating point exception": 8, "Illegal instruction": 4}
+_WORKER_SIGNALS = {
+    "Killed": 9,
+    "Bus error": 7,
+    "Segmentation fault": 11,
+    "Aborted": 6,
+    "Terminated": 15,
+    "Floating point exception": 8,
+    "Illegal instruction": 4,
+}
 
 
 @dataclass(slots=True)

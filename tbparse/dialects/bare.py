@@ -8,7 +8,10 @@ from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
 from tbparse.records import Failure, Link
 
-_LONE = re.compile(r"^[ \t]{0,12}(?:\^* ?)?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Failure|Refused|Aborted)(?:\(\w+\))?(?:: .*|:|\s*)$", re.MULTILINE)
+_LONE = re.compile(
+    r"^[ \t]{0,12}(?:\^* ?)?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Failure|Refused|Aborted)(?:\(\w+\))?(?:: .*|:|\s*)$",
+    re.MULTILINE,
+)
 _LOOK = re.compile(r"(?:Error|Exception|Interrupt|Timeout|Failure|Refused|Aborted)\b")
 _CARETS = re.compile(r"^[\s^~]+")
 _HARMLESS = re.compile(r"Warning$")
@@ -32,7 +35,14 @@ class BareDialect:
             kind, message, _ = exc
             parts = [message or ""]
             j = i + 1
-            while j < len(page.texts) and page.texts[j].startswith((" ", "\t")) and j - i < 40 and not page.taken[j] and not f.HEADER.search(page.texts[j]) and f.read_frame(page.texts[j]) is None:
+            while (
+                j < len(page.texts)
+                and page.texts[j].startswith((" ", "\t"))
+                and j - i < 40
+                and not page.taken[j]
+                and not f.HEADER.search(page.texts[j])
+                and f.read_frame(page.texts[j]) is None
+            ):
                 parts.append(page.texts[j])
                 j += 1
             line = page.lines[i]

@@ -75,8 +75,11 @@ class Page:
 class Dialect(Protocol):
     """One way in which the world prints failures. ``triggers``: a page without any of them holds none of it."""
 
-    name: str
-    triggers: tuple[str, ...]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def triggers(self) -> tuple[str, ...]: ...
 
     def read(self, page: Page) -> list[Failure]:
         """The failures of this dialect on the page; it never decides which of them is the root."""

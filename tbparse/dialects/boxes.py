@@ -149,4 +149,3 @@ class BoxDialect:
                     j += 1
                 return way, j
         return None, i
-

@@ -114,7 +114,7 @@ class ElasticDialect:
         i += 1
         while i < len(page.texts):
             text = page.texts[i]
-            if _RULE.match(text) or _ENTRY.match(text) or _FIELD.match(text) and not text.startswith("    "):
+            if _RULE.match(text) or _ENTRY.match(text) or (_FIELD.match(text) and not text.startswith("    ")):
                 return i
             if text.strip() and not text.startswith("  "):
                 return i
@@ -142,11 +142,25 @@ class ElasticDialect:
         if f.HEADER_TEXT in trace:
             links = self._nested_links(page, start, last)
             if links:
-                failure = Failure("traceback", self.name, links, line, page.lines[last], line.stream, tags, in_summary=True, launcher="torchrun")
+                failure = Failure(
+                    "traceback",
+                    self.name,
+                    links,
+                    line,
+                    page.lines[last],
+                    line.stream,
+                    tags,
+                    in_summary=True,
+                    launcher="torchrun",
+                )
                 failure.exit_code, failure.pid = fact.exit_code, fact.pid
                 return failure
         signalled = _SIGNALLED.search(trace)
-        number = int(signalled["number"]) if signalled else (-fact.exit_code if fact.exit_code is not None and fact.exit_code < 0 else None)
+        number = (
+            int(signalled["number"])
+            if signalled
+            else (-fact.exit_code if fact.exit_code is not None and fact.exit_code < 0 else None)
+        )
         if number is not None:
             message_line = next((x for x in page.lines[start : last + 1] if "received by PID" in x.text), line)
             message = signalled.group() if signalled else f"exitcode {fact.exit_code}"
@@ -177,7 +191,12 @@ class ElasticDialect:
                     continue
                 page.take(i, i)
                 d = m.groupdict()
-                fact = RankExit(line=page.lines[i], launcher=launcher, host=d.get("host"), pid=int(d["pid"]) if d.get("pid") else None)
+                fact = RankExit(
+                    line=page.lines[i],
+                    launcher=launcher,
+                    host=d.get("host"),
+                    pid=int(d["pid"]) if d.get("pid") else None,
+                )
                 if d.get("code") is not None:
                     fact.exit_code = int(d["code"])
                 if d.get("signal"):

@@ -12,22 +12,31 @@ from tbparse.records import Failure, Link
 
 _USAGE = re.compile(r"^[ \t]*(?:usage|Usage|USAGE): ?\S?", re.MULTILINE)
 _ERROR = re.compile(r": error: ")
-_REFUSED = re.compile(r"can't |No module named|module specification|not found|No such file|Permission denied|cannot execute|bad interpreter")
+_REFUSED = re.compile(
+    r"can't |No module named|module specification|not found|No such file|Permission denied|cannot execute|bad interpreter"
+)
 _ARGPARSE = re.compile(r"^(?P<prog>[^\s:][^:\n]{0,120}?): error: (?P<message>.+)$", re.MULTILINE)
 _CLICK = re.compile(r"^(?:Error: (?P<message>.+)|[╭┌+][─-]+ Error [─-]+[╮┐+])$", re.MULTILINE)
 _ERROR_TITLE = re.compile(r"^Error: |[─-] Error [─-]", re.MULTILINE)
 # fire, absl and pytest refuse a command line in words of their own, without a usage text above.
 _OWN_WORDS = re.compile(r"Could not consume arg|Flags parsing error|file or directory not found|unrecognized arguments")
-_OWN = re.compile(r"^(?:ERROR: (?:Could not consume arg: .*|file or directory not found: .*|unrecognized arguments: .*|not found: .*)|FATAL Flags parsing error:.*)$")
+_OWN = re.compile(
+    r"^(?:ERROR: (?:Could not consume arg: .*|file or directory not found: .*|unrecognized arguments: .*|not found: .*)|FATAL Flags parsing error:.*)$"
+)
 _TRY_HELP = re.compile(r"^Try '.+' for help\.$", re.MULTILINE)
-_CANNOT_OPEN = re.compile(r"^[ \t]*(?P<message>(?:\S*/)?(?:python|pypy)[\w.]*(?:\.exe)?: (?:can't open file .+|can't find '__main__' module in .+|No module named .+|Error while finding module specification for .+))$", re.MULTILINE)
+_CANNOT_OPEN = re.compile(
+    r"^[ \t]*(?P<message>(?:\S*/)?(?:python|pypy)[\w.]*(?:\.exe)?: (?:can't open file .+|can't find '__main__' module in .+|No module named .+|Error while finding module specification for .+))$",
+    re.MULTILINE,
+)
 _NOT_FOUND = re.compile(
     r"^(?P<message>(?:\S*(?:sh|bash|zsh|\.sh)(?:: (?:line )?\d+)?: .+: (?:command not found|not found|No such file or directory|Permission denied|cannot execute.*|bad interpreter.*)"
     r"|env: .+: No such file or directory|exec: .*executable file not found.*))$",
     re.MULTILINE,
 )
 _HYDRA = re.compile(r"Set the environment variable HYDRA_FULL_ERROR=1|set env var HYDRA_FULL_ERROR=1")
-_HYDRA_FIRST = re.compile(r"^(?:Error executing job with overrides|Error (?:locating target|in call to target|instantiating)|Could not |In '|Primary config|Key '|Missing |Ambiguous|Error parsing|Multiple values|Error merging|Config|Unable to find)")
+_HYDRA_FIRST = re.compile(
+    r"^(?:Error executing job with overrides|Error (?:locating target|in call to target|instantiating)|Could not |In '|Primary config|Key '|Missing |Ambiguous|Error parsing|Multiple values|Error merging|Config|Unable to find)"
+)
 _GRACEFUL = re.compile(r"(?P<message>Detected KeyboardInterrupt, attempting graceful shutdown.*)")
 
 
@@ -35,7 +44,26 @@ class ExitDialect:
     """Row 16 of the dialects, and the messages of row 30 that have no traceback."""
 
     name = "exit"
-    triggers = ("KeyboardInterrupt", "Could not consume", "Flags parsing", "directory not found", "unrecognized arguments", "error:", "Error:", "Error ─", "Error -", "can't ", "No module named", "not found", "No such file", "Permission denied", "HYDRA_FULL_ERROR", "finding module specification", "cannot execute", "bad interpreter")
+    triggers = (
+        "KeyboardInterrupt",
+        "Could not consume",
+        "Flags parsing",
+        "directory not found",
+        "unrecognized arguments",
+        "error:",
+        "Error:",
+        "Error ─",
+        "Error -",
+        "can't ",
+        "No module named",
+        "not found",
+        "No such file",
+        "Permission denied",
+        "HYDRA_FULL_ERROR",
+        "finding module specification",
+        "cannot execute",
+        "bad interpreter",
+    )
 
     def read(self, page: Page) -> list[Failure]:
         out = []
@@ -60,12 +88,20 @@ class ExitDialect:
                 message = text.strip()
                 if message.endswith(":") and i + 1 < len(page.texts):
                     message = f"{message} {page.texts[i + 1].strip()}"
-                out.append(self._make(page, i, message, "usage", 4 if "directory not found" in m[0] else 1 if "FATAL" in m[0] else 2))
+                out.append(
+                    self._make(page, i, message, "usage", 4 if "directory not found" in m[0] else 1 if "FATAL" in m[0] else 2)
+                )
         for i, text in page.find(_REFUSED):
             for pattern, code in ((_CANNOT_OPEN, 2), (_NOT_FOUND, 127)):
                 if not pattern.match(text):
                     continue
-                exit_code = 1 if "No module named" in text or "module specification" in text else 126 if "ermission denied" in text else code
+                exit_code = (
+                    1
+                    if "No module named" in text or "module specification" in text
+                    else 126
+                    if "ermission denied" in text
+                    else code
+                )
                 out.append(self._make(page, i, text.strip(), "exit", exit_code))
                 break
         for i, text in page.find(_GRACEFUL):
@@ -74,9 +110,9 @@ class ExitDialect:
             failure.links[0].exception, failure.signal = "KeyboardInterrupt", 2
             out.append(failure)
         for i, _ in page.find(_HYDRA):
-            failure = self._hydra(page, i)
-            if failure is not None:
-                out.append(failure)
+            refused = self._hydra(page, i)
+            if refused is not None:
+                out.append(refused)
         return out
 
     def _usage_above(self, page: Page, i: int, reach: int) -> bool:

@@ -16,7 +16,9 @@ _FATAL = re.compile(
 )
 _THREAD = re.compile(r"^(?P<current>Current thread|Thread) 0x[0-9a-fA-F]+(?: \[[^\]]*\])?(?: [^()]*)?\(most recent call first\):$")
 _FRAME = re.compile(r'^\s*File "(?P<path>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
-_TAIL = re.compile(r"^(?:Extension modules:|Current thread's C stack|\s*Binary file|Python runtime state|<truncated|\s*<no Python frame>|\s*\.\.\.)")
+_TAIL = re.compile(
+    r"^(?:Extension modules:|Current thread's C stack|\s*Binary file|Python runtime state|<truncated|\s*<no Python frame>|\s*\.\.\.)"
+)
 _SIGNALS = {
     "Segmentation fault": 11, "Aborted": 6, "Bus error": 7, "Floating point exception": 8, "Floating-point exception": 8,
     "Illegal instruction": 4, "access violation": 11,
@@ -56,7 +58,11 @@ class FaultDialect:
             failure = Failure("fault", self.name, [link], first, last, first.stream, first.tags)
             failure.signal = next((n for word, n in _SIGNALS.items() if what.startswith(word)), 6 if m["what"] else None)
             if m["later"]:
-                failure.fate, failure.fate_why, failure.signal = "logged", "a watchdog dumped the stacks; the process went on", None
+                failure.fate, failure.fate_why, failure.signal = (
+                    "logged",
+                    "a watchdog dumped the stacks; the process went on",
+                    None,
+                )
             page.take(i, max(i, j - 1))
             out.append(failure)
         return out

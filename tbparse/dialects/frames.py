@@ -26,7 +26,9 @@ _ENDINGS = (
     r"Error|Exception|Interrupt|Exit|Timeout|TimeoutExpired|Iteration|Failure|Abort|Aborted|Refused|Unsupported|Died|Overflow|Killed|"
     r"Warning|gaierror|herror|timeout|NotFound|Unavailable|KilledWorker|Empty|Full|Cancelled|Canceled|Expired|Preempted|Crashed"
 )
-LONE_EXCEPTION = re.compile(rf"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*?(?:{_ENDINGS}))(?P<inner>\({_NAME}\))?(?::(?P<sep> )?(?P<message>.*))?$")
+LONE_EXCEPTION = re.compile(
+    rf"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*?(?:{_ENDINGS}))(?P<inner>\({_NAME}\))?(?::(?P<sep> )?(?P<message>.*))?$"
+)
 BUILTIN_EXCEPTION = re.compile(
     r"^(?:[A-Z]\w*(?:Error|Exception)|KeyboardInterrupt|SystemExit|GeneratorExit|StopIteration|StopAsyncIteration|ExceptionGroup|BaseExceptionGroup)$"
 )

@@ -44,7 +44,10 @@ _CRASH = re.compile(
     r"|(?:HSA_STATUS_ERROR_\w+.*|Memory access fault by GPU node-\d+ .*))$",
     re.MULTILINE,
 )
-_FATAL_LOG = re.compile(r"^(?:F )?(?P<at>[\w./-]+\.(?:cc|cpp|cu|h|cuh):\d+)\]?:? (?P<message>(?:Check failed: |Non-OK-status: |Failed to |.*RESOURCE_EXHAUSTED).*)$", re.MULTILINE)
+_FATAL_LOG = re.compile(
+    r"^(?:F )?(?P<at>[\w./-]+\.(?:cc|cpp|cu|h|cuh):\d+)\]?:? (?P<message>(?:Check failed: |Non-OK-status: |Failed to |.*RESOURCE_EXHAUSTED).*)$",
+    re.MULTILINE,
+)
 _FATAL_TEXT = re.compile(r"^(?P<message>(?:Check failed|Non-OK-status): .*)$")
 _SHELL = re.compile(
     r"^(?:(?P<bash>\S*(?:bash|sh|run|\.sh)\S*: line \d+: +\d+ )|(?P<job>\[\d+\] +[+-]? *\d+ +(?:\d+ +)?)|(?P<zsh>zsh: )|(?P<make>make(?:\[\d+\])?: \*\*\* .*\] ))?"
@@ -55,11 +58,19 @@ _SHELL = re.compile(
 # What to look for on the whole page before a line is matched in full: `^.*` over every line would be slow.
 _LOOK = {
     "terminate": re.compile(r"terminate called|terminating (?:with|due to) uncaught"),
-    "c10": re.compile(r"(?:ProcessGroup\w*|NCCLUtils|TCPStore|socket|Functional|CudaHooks|CUDAException|HeartbeatMonitor|TraceUtils)\.(?:cpp|hpp|h):\d+\]"),
-    "glibc": re.compile(r"\*\*\* Error in|alloc\(\): |free\(\): |munmap_chunk|double free|corrupted |malloc_consol|smashing detected|overflow detected|Assertion [`'\"]"),
-    "crash": re.compile(r"\*\*\* SIG|Caught signal|Process received signal|Unhandled exception: |panicked at|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure|HSA_STATUS_ERROR|Memory access fault"),
+    "c10": re.compile(
+        r"(?:ProcessGroup\w*|NCCLUtils|TCPStore|socket|Functional|CudaHooks|CUDAException|HeartbeatMonitor|TraceUtils)\.(?:cpp|hpp|h):\d+\]"
+    ),
+    "glibc": re.compile(
+        r"\*\*\* Error in|alloc\(\): |free\(\): |munmap_chunk|double free|corrupted |malloc_consol|smashing detected|overflow detected|Assertion [`'\"]"
+    ),
+    "crash": re.compile(
+        r"\*\*\* SIG|Caught signal|Process received signal|Unhandled exception: |panicked at|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure|HSA_STATUS_ERROR|Memory access fault"
+    ),
     "fatal": re.compile(r"Check failed: |Non-OK-status: |\.(?:cc|cpp|cu|h|cuh):\d+\]?:? (?:Failed to|\S.*RESOURCE_EXHAUSTED)"),
-    "shell": re.compile(r"Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Killed|Terminated|Hangup|Trace/breakpoint|segmentation fault|killed|abort|bus error|illegal hardware|terminated"),
+    "shell": re.compile(
+        r"Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Killed|Terminated|Hangup|Trace/breakpoint|segmentation fault|killed|abort|bus error|illegal hardware|terminated"
+    ),
 }
 _CORE = re.compile(r"\(core dumped\)")
 
@@ -83,7 +94,13 @@ class NativeDialect:
             body = _C10_TAGS.sub("", m["message"])
             rank = _C10_RANK.search(m["message"])
             end = i + 1
-            while end < len(page.texts) and end - i < 8 and page.texts[end].strip() and not page.taken[end] and not _C10_ENDS.match(page.texts[end]):
+            while (
+                end < len(page.texts)
+                and end - i < 8
+                and page.texts[end].strip()
+                and not page.taken[end]
+                and not _C10_ENDS.match(page.texts[end])
+            ):
                 end += 1
             failure = self._make(page, i, None, "\n".join([body or m["message"], *page.texts[i + 1 : end]]))
             failure.dialect = "c10"
@@ -101,7 +118,13 @@ class NativeDialect:
                 d = m.groupdict()
                 if pattern is _CRASH:
                     number = d.get("number")
-                    failure.signal = int(number) if number else {"SIGSEGV": 11, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGILL": 4, "SIGTERM": 15}.get(d.get("name") or "")
+                    failure.signal = (
+                        int(number)
+                        if number
+                        else {"SIGSEGV": 11, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGILL": 4, "SIGTERM": 15}.get(
+                            d.get("name") or ""
+                        )
+                    )
                     if "panicked at" in text and i + 1 < len(page.texts) and text.rstrip().endswith(":"):
                         failure.links[0].message = f"{m['message']}\n{page.texts[i + 1]}"
                 elif pattern is _GLIBC:
@@ -129,7 +152,12 @@ class NativeDialect:
                 if w:
                     parts = [w["message"]]
                     k = j + 1
-                    while k < len(page.texts) and k - j < 8 and page.texts[k].strip() and not page.texts[k].startswith(("frame #", "[", "Exception raised from")):
+                    while (
+                        k < len(page.texts)
+                        and k - j < 8
+                        and page.texts[k].strip()
+                        and not page.texts[k].startswith(("frame #", "[", "Exception raised from"))
+                    ):
                         if _TERMINATE.match(page.texts[k]) or _SHELL.match(page.texts[k]) or "Traceback" in page.texts[k]:
                             break
                         parts.append(page.texts[k])
@@ -164,4 +192,3 @@ def _not_a_shell(m: re.Match[str], text: str) -> bool:
     if m["bash"] or m["job"] or m["zsh"] or m["make"]:
         return False
     return bool(m["rest"].strip()) and not _CORE.search(text)
-

@@ -129,14 +129,14 @@ class NotebookDialect:
             i += 1
         return [x for x in frames if x.line is not None], i
 
-    def _exception(
-        self, page: Page, i: int, head: str | None, frames: list[Frame], first: int
-    ) -> tuple[Link | None, int]:
+    def _exception(self, page: Page, i: int, head: str | None, frames: list[Frame], first: int) -> tuple[Link | None, int]:
         if i >= len(page.texts):
             return (Link(head, "", frames, line=page.lines[first], first_line=page.lines[first]), i) if head else (None, i)
         exc = f.split_exception(page.texts[i])
         if exc is None:
-            return (Link(head, "", frames, line=page.lines[first], first_line=page.lines[first]), i) if head and frames else (None, i)
+            return (
+                (Link(head, "", frames, line=page.lines[first], first_line=page.lines[first]), i) if head and frames else (None, i)
+            )
         kind, message, _ = exc
         parts = [message or ""]
         j = i + 1

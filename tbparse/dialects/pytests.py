@@ -141,9 +141,7 @@ class PytestDialect:
         inner = Page([line for line in page.lines[captured + 1 : end] if not _CAPTURED.match(line.text)])
         return [x for x in TracebackDialect().read(inner) if x.fate == "fatal" and x.root.exception is not None]
 
-    def _link(
-        self, page: Page, frames: list[Frame], errors: list[tuple[int, str]], kind: str | None, start: int
-    ) -> Link | None:
+    def _link(self, page: Page, frames: list[Frame], errors: list[tuple[int, str]], kind: str | None, start: int) -> Link | None:
         if not errors and kind is None:
             return None
         first = errors[0][1].strip() if errors else ""
@@ -158,7 +156,13 @@ class PytestDialect:
             message = "\n".join(b[indent:] for b in body)
             if kind is None:
                 kind = "AssertionError" if first.startswith("assert") else None
-        return Link(kind, f.trim_message([message]), frames, line=page.lines[errors[0][0] if errors else start], first_line=page.lines[start])
+        return Link(
+            kind,
+            f.trim_message([message]),
+            frames,
+            line=page.lines[errors[0][0] if errors else start],
+            first_line=page.lines[start],
+        )
 
     def _failure(self, page: Page, start: int, end: int, links: list[Link], name: str) -> Failure:
         for link in links:

@@ -222,7 +222,14 @@ class ChainReader:
                 info = dict(p.strip().split("=", 1) for p in ray["info"].split(",") if "=" in p)
                 link.process, link.host = ray["name"], info.get("ip")
         if inner_type is not None and not nested:
-            nested = [Link(inner_type.rpartition(".")[2] if "." not in inner_type else inner_type, link.message, [], line=link.line)]
+            nested = [
+                Link(
+                    inner_type.rpartition(".")[2] if "." not in inner_type else inner_type,
+                    link.message,
+                    [],
+                    line=link.line,
+                )
+            ]
         for n in nested:
             if n.relation == "root":
                 n.relation = "remote"
@@ -257,7 +264,9 @@ class ChainReader:
             if lines[j].shape != shape:
                 break
             stripped = t.strip()
-            if stripped in f.SEPARATORS or (stripped.startswith(("The above exception was", "During handling of")) and self._separator(j)):
+            if stripped in f.SEPARATORS or (
+                stripped.startswith(("The above exception was", "During handling of")) and self._separator(j)
+            ):
                 break
             if stripped in _NEST_SENTENCES:
                 nested, j = self._nested(j)
@@ -329,7 +338,12 @@ class ChainReader:
             return not f.HEADER.search(text) and f.PROGRESS.search(text) is None
         if f.ends_message(text) and not text.startswith("-- Process"):
             return False
-        return _RESUMES.match(text) is not None or (len(parts) == 1 and not parts[0].strip() and not f.HEADER.search(text)) or _SUB_OPEN.match(text) is not None or parts[-1].rstrip().endswith(":")
+        return (
+            _RESUMES.match(text) is not None
+            or (len(parts) == 1 and not parts[0].strip() and not f.HEADER.search(text))
+            or _SUB_OPEN.match(text) is not None
+            or parts[-1].rstrip().endswith(":")
+        )
 
     def _nested(self, i: int) -> tuple[list[Link], int]:
         """A chain inside a message. A separator set apart by two blank lines is the outer chain's."""
@@ -361,7 +375,12 @@ class ChainReader:
         derived: list[Line] = []
         while end < len(self.texts):
             text = self.texts[end]
-            if end > i and _GROUP_HEADER.match(text) and not text.startswith(" " * (column + 1)) and text[column : column + 1] == "+":
+            if (
+                end > i
+                and _GROUP_HEADER.match(text)
+                and not text.startswith(" " * (column + 1))
+                and text[column : column + 1] == "+"
+            ):
                 break
             if text[:column].strip() or text[column : column + 1] not in ("+", "|", " ") or not text.strip():
                 break

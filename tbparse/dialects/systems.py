@@ -47,7 +47,9 @@ _LOOK = re.compile(
     r"|NVRM: |Kill(?:ed)? process|oom_reaper|\[Hardware Error\]|mce: |EDAC|AER: |segfault at|traps: |I/O error|EXT4-fs|XFS|Lustre|nfs: )",
 )
 _SRUN_TASK = re.compile(r"srun: error: [\w.-]+: tasks? [\d,\-]+: ")
-_CHATTER = re.compile(r"(?:launch/slurm: |srun: (?:debug|Job step aborted|Force Terminated|Terminating|got SIGCONT|forcing|interrupt|sending|StepId)|task_exit|_task_finish|Complete job step|Unable to confirm allocation)")
+_CHATTER = re.compile(
+    r"(?:launch/slurm: |srun: (?:debug|Job step aborted|Force Terminated|Terminating|got SIGCONT|forcing|interrupt|sending|StepId)|task_exit|_task_finish|Complete job step|Unable to confirm allocation)"
+)
 _KILLED_PID = re.compile(r"Kill(?:ed)? process (\d+)")
 _OOM = re.compile(r"oom|OOM|out of memory", re.IGNORECASE)
 

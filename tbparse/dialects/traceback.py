@@ -18,7 +18,9 @@ _START = re.compile(
 )
 _FLAT = re.compile(r'Traceback \(most recent call last\):?\s+File "')
 _FLAT_FRAME = re.compile(r'File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s+')
-_THREAD = re.compile(r"^(?:Exception in thread (?P<name>.+?)(?: \(most likely raised during interpreter shutdown\))?:|Exception in thread .*)$")
+_THREAD = re.compile(
+    r"^(?:Exception in thread (?P<name>.+?)(?: \(most likely raised during interpreter shutdown\))?:|Exception in thread .*)$"
+)
 _IGNORED = re.compile(
     r"^(?:Exception ignored (?:in|on|while)\b|Error in atexit\._run_exitfuncs|Error in sys\.exitfunc|Error in sys\.excepthook|Object allocated at"
     r"|Task exception was never retrieved|Future exception was never retrieved|Unclosed )"
@@ -26,10 +28,27 @@ _IGNORED = re.compile(
 _LOGGED_BEFORE = re.compile(r"^(?:--- Logging error ---|exception calling callback\b|Exception in callback\b)")
 _CAUGHT = re.compile(r"^An error has been caught in function '")
 _PROCESS = re.compile(r"^Process (?P<name>\S+?):$")
-_FORWARD = re.compile(r"(?:Traceback of forward call that caused the error|Call stack|Stack \(most recent call last\)|The detailed stack trace):?\s*\(?(?:.*)$")
+_FORWARD = re.compile(
+    r"(?:Traceback of forward call that caused the error|Call stack|Stack \(most recent call last\)|The detailed stack trace):?\s*\(?(?:.*)$"
+)
 _SIGNAL_HANDLER = re.compile(r"signal_handling\.py$|_utils/signal_handling")
 _ERRORS = {"ERROR", "CRITICAL", "FATAL", "EXCEPTION", "E", "F", "C", "error", "critical", "exception", "fatal"}
-_NOTABLE = {"ERROR", "CRITICAL", "FATAL", "EXCEPTION", "WARNING", "WARN", "E", "W", "F", "C", "error", "critical", "warning", "exception"}
+_NOTABLE = {
+    "ERROR",
+    "CRITICAL",
+    "FATAL",
+    "EXCEPTION",
+    "WARNING",
+    "WARN",
+    "E",
+    "W",
+    "F",
+    "C",
+    "error",
+    "critical",
+    "warning",
+    "exception",
+}
 
 
 class TracebackDialect:
@@ -65,10 +84,7 @@ class TracebackDialect:
         indent = len(text) - len(text.lstrip(" "))
         lead = text[: header.start()] if header else ""
         grouped = lead.strip(" |+").startswith("Exception Group")
-        if header and indent and not grouped and not lead.strip():
-            lines = _dedented(page, i, indent)
-        else:
-            lines = list(page.lines[i:])
+        lines = _dedented(page, i, indent) if header and indent and not grouped and not lead.strip() else list(page.lines[i:])
         if header and lead.strip() and not grouped and not lead.rstrip().endswith("Original"):
             lines[0] = lines[0]._replace(text=f.HEADER_TEXT + ":")
         stop = _first_taken(page, i, len(lines))
@@ -106,7 +122,18 @@ class TracebackDialect:
             if links:
                 page.take(i, i)
                 line = page.lines[i]
-                out.append(Failure("traceback", self.name, links, line, line, line.stream, line.tags, damaged="the traceback was flattened into one line"))
+                out.append(
+                    Failure(
+                        "traceback",
+                        self.name,
+                        links,
+                        line,
+                        line,
+                        line.stream,
+                        line.tags,
+                        damaged="the traceback was flattened into one line",
+                    )
+                )
         return out
 
 
@@ -129,7 +156,12 @@ def _read_flat(text: str, line: Line) -> list[Link]:
                     frame.source = body[m.end() : until].strip(" ^~") or None
                 frames.append(frame)
         tail = body[found[-1].end() :].strip()
-        exceptions = list(re.finditer(r"(?:^|(?<=\s))((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Warning)|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:: (.*)|$)", tail))
+        exceptions = list(
+            re.finditer(
+                r"(?:^|(?<=\s))((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Warning)|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:: (.*)|$)",
+                tail,
+            )
+        )
         if exceptions:
             m = exceptions[0]
             frames[-1].source = tail[: m.start()].strip(" ^~") or None
@@ -159,7 +191,7 @@ def _lone_before(page: Page, i: int, done: int) -> int:
 def _dedented(page: Page, i: int, indent: int) -> list[Line]:
     """Lines from ``i`` on without ``indent`` blanks, up to the first one that is indented less."""
     pad = " " * indent
-    out = []
+    out: list[Line] = []
     for line in page.lines[i:]:
         if line.text and not line.text.startswith(pad):
             # The header alone may be set in: what follows at the margin then belongs to it all the same.
@@ -201,7 +233,13 @@ def _set_fate(page: Page, i: int, failure: Failure) -> None:
         failure.tags = failure.tags._replace(process=failure.tags.process or process["name"])
     elif level in _NOTABLE:
         fate, why = "logged", "it was printed through a logger"
-    elif j >= 0 and page.levels.get(j) in _ERRORS and i - j <= 2 and page.lines[j].stream == failure.first.stream and not page.taken[j]:
+    elif (
+        j >= 0
+        and page.levels.get(j) in _ERRORS
+        and i - j <= 2
+        and page.lines[j].stream == failure.first.stream
+        and not page.taken[j]
+    ):
         fate, why = "logged", "a log record introduces it"
     if fate is not None:
         failure.fate, failure.fate_why = fate, why

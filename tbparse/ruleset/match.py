@@ -79,7 +79,23 @@ class Match:
 class PackedRule:
     """A rule as the engine uses it; see :mod:`tbparse.ruleset.schema` for the meaning of its parts."""
 
-    __slots__ = ("advice", "captures", "category", "data", "fatal", "generic", "id", "match", "over", "qualifiers", "retry", "symptom", "title", "unless", "verdict")
+    __slots__ = (
+        "advice",
+        "captures",
+        "category",
+        "data",
+        "fatal",
+        "generic",
+        "id",
+        "match",
+        "over",
+        "qualifiers",
+        "retry",
+        "symptom",
+        "title",
+        "unless",
+        "verdict",
+    )
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
@@ -133,7 +149,9 @@ class RuleSet:
     @cached_property
     def _by_literal(self) -> tuple[list[tuple[str, int]], list[tuple[str, int]], list[int]]:
         """Untyped matchers by the literals of their messages: exact ones, those in lower case, and those without any."""
-        exact, lower, free = [], [], []
+        exact: list[tuple[str, int]] = []
+        lower: list[tuple[str, int]] = []
+        free: list[int] = []
         for i, (_, m) in enumerate(self._untyped):
             literals = m.get("message_literals")
             if literals is None:
@@ -213,7 +231,7 @@ class RuleSet:
             groups |= {k: v for k, v in found.groupdict().items() if v is not None}
             by.append("message")
         if "frame" in m:
-            found = next((x for x in map(lambda f: patterns.search(m["frame"], f), _frame_texts(link)) if x), None)
+            found = next((x for x in (patterns.search(m["frame"], f) for f in _frame_texts(link)) if x), None)
             if found is None:
                 return None
             groups |= {k: v for k, v in found.groupdict().items() if v is not None}
@@ -240,7 +258,10 @@ class RuleSet:
                 continue
             try:
                 hit = evidence.find(m["line"], m.get("line_literals"), m.get("line_caseless", False))
-                if hit is None or any("line" in u and evidence.find(u["line"], u.get("line_literals"), u.get("line_caseless", False)) for u in rule.unless):
+                if hit is None or any(
+                    "line" in u and evidence.find(u["line"], u.get("line_literals"), u.get("line_caseless", False))
+                    for u in rule.unless
+                ):
                     continue
             except TimeoutError:
                 notes.append(_skipped(rule))
@@ -316,7 +337,15 @@ def convert(text: str, kind: str) -> Scalar | tuple[Scalar, ...]:
         m = _TIME.match(text)
         if m:
             unit = (m[2] or "").lower()
-            key = "ms" if unit.startswith(("ms", "milli")) else "mi" if unit.startswith("min") else unit[:2] if unit[:2] in _SECONDS else unit[:1]
+            key = (
+                "ms"
+                if unit.startswith(("ms", "milli"))
+                else "mi"
+                if unit.startswith("min")
+                else unit[:2]
+                if unit[:2] in _SECONDS
+                else unit[:1]
+            )
             return float(m[1].replace(",", "")) * _SECONDS.get(key, 1.0)
         m = _CLOCK.match(text)
         if m:

@@ -129,7 +129,9 @@ def read_dir(root: Path) -> dict[str, Rule]:
             if other not in rules and not known:
                 close = difflib.get_close_matches(other, rules, n=1)
                 hint = f"did you mean `{close[0]}`?" if close else None
-                problems.append(RuleProblem(str(root / f"{rule_id}.yaml"), 0, 0, f"names the rule `{other}`, which does not exist", hint))
+                problems.append(
+                    RuleProblem(str(root / f"{rule_id}.yaml"), 0, 0, f"names the rule `{other}`, which does not exist", hint)
+                )
     if problems:
         raise RuleError(problems)
     return rules

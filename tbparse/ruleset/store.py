@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,7 @@ def rules_dir() -> Path:
     for candidate in (PACKAGE / "rules", PACKAGE.parent / "rules"):
         if candidate.is_dir():
             return candidate
-    raise RuleError(
-        [RuleProblem(str(PACKAGE / "rules"), 0, 0, "the built-in rules are missing: reinstall tbparse-triage")]
-    )
+    raise RuleError([RuleProblem(str(PACKAGE / "rules"), 0, 0, "the built-in rules are missing: reinstall tbparse-triage")])
 
 
 def rule_files(root: Path) -> Iterator[tuple[str, Path]]:
@@ -52,13 +51,30 @@ def load_packed() -> list[dict[str, Any]]:
         root = PACKAGE.parent / "rules"
     if PACKED.is_file():
         data = json.loads(PACKED.read_bytes())
-        # A wheel's rules cannot change under it; a checkout's can, so there the content is compared.
-        if root is None or data["digest"] == digest(rule_files(root)):
+        # A wheel's rules cannot change under it; a checkout's can: times are looked at first, and the content where they differ.
+        if root is None or _older(root, len(data["rules"])) or data["digest"] == digest(rule_files(root)):
             rules: list[dict[str, Any]] = data["rules"]
             return rules
     from tbparse.ruleset.pack import pack_dir
 
     return pack_dir(root or rules_dir())
+
+
+def _older(root: Path, count: int) -> bool:
+    """Whether every rule file, as many as were packed, is older than the packed form."""
+    limit = PACKED.stat().st_mtime_ns
+    seen = 0
+    with os.scandir(root) as areas:
+        for area in areas:
+            if not area.is_dir() or area.stat().st_mtime_ns > limit:
+                continue
+            with os.scandir(area.path) as files:
+                for file in files:
+                    if file.name.endswith(".yaml"):
+                        seen += 1
+                        if file.stat().st_mtime_ns > limit:
+                            return False
+    return seen == count
 
 
 def profile_path(name: str) -> Path:

@@ -15,7 +15,20 @@ from tbparse.records import Line, Tags
 from tbparse.text.lines import clean
 
 _TEXT_FIELDS = ("text", "log", "message", "msg", "event", "MESSAGE", "textPayload", "body", "line")
-_TRACE_FIELDS = ("exception", "exc_info", "exc_text", "traceback", "stack_trace", "stack", "stacktrace", "error.stack_trace", "exc_traceback", "err", "error", "tb")
+_TRACE_FIELDS = (
+    "exception",
+    "exc_info",
+    "exc_text",
+    "traceback",
+    "stack_trace",
+    "stack",
+    "stacktrace",
+    "error.stack_trace",
+    "exc_traceback",
+    "err",
+    "error",
+    "tb",
+)
 _NESTED = ("record", "jsonPayload", "error", "exception", "attributes", "fields", "err", "data", "extra")
 _LEVELS = ("level", "levelname", "severity", "log_level", "lvl", "log.level")
 _HEADER = "Traceback (most recent call last)"
@@ -60,7 +73,14 @@ def _fields(text: str) -> tuple[list[str], str | None, Tags, str] | None:
             texts.append(trace)
     if not texts:
         return None
-    level = next((str(v["name"] if isinstance(v, dict) and "name" in v else v) for k in _LEVELS if (v := data.get(k) or (inner or {}).get(k))), None)
+    level = next(
+        (
+            str(v["name"] if isinstance(v, dict) and "name" in v else v)
+            for k in _LEVELS
+            if (v := data.get(k) or (inner or {}).get(k))
+        ),
+        None,
+    )
     rank = next((data[k] for k in ("rank", "RANK", "global_rank") if isinstance(data.get(k), int)), None)
     local = data.get("local_rank") if isinstance(data.get("local_rank"), int) else None
     host = next((data[k] for k in ("hostname", "host", "node", "nodename") if isinstance(data.get(k), str)), None)
@@ -76,7 +96,9 @@ def _trace(data: dict[str, Any]) -> str | None:
         if isinstance(value, str) and (_HEADER in value or 'File "' in value):
             return value
         if isinstance(value, list) and value and all(isinstance(v, dict) for v in value) and "exc_type" in value[0]:
-            return "\n\nThe above exception was the direct cause of the following exception:\n\n".join(_structured(v) for v in reversed(value))
+            return "\n\nThe above exception was the direct cause of the following exception:\n\n".join(
+                _structured(v) for v in reversed(value)
+            )
         if isinstance(value, list) and value and all(isinstance(v, str) for v in value) and _HEADER in value[0]:
             return "".join(v if v.endswith("\n") else v + "\n" for v in value)
     for key in _NESTED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tbparse.records import NO_TAGS, Line
+from tbparse.records import NO_TAGS, Line, merge_tags
 from tbparse.text.blocks import Block
 from tbparse.text.jsonlines import expand
 from tbparse.text.lines import UTF8, Encoding, split_block
@@ -52,5 +52,5 @@ def _outer(new: Line, old: Line) -> Line:
     """A line out of JSON keeps what the object said of its writer."""
     if not old.stream and old.tags is NO_TAGS:
         return new
-    tags = type(old.tags)(*(b if a is None else a for a, b in zip(new.tags, old.tags, strict=True)))
+    tags = merge_tags(new.tags, old.tags)
     return new._replace(stream=old.stream + new.stream, tags=tags)

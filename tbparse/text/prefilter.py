@@ -65,7 +65,12 @@ class HyperscanScanner:
     def __init__(self, literals: Sequence[bytes], hyperscan: Any) -> None:
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         expressions = [_quote(x) for x in literals]
-        self._database.compile(expressions=expressions, ids=list(range(len(expressions))), elements=len(expressions), flags=[hyperscan.HS_FLAG_SINGLEMATCH * 0] * len(expressions))
+        self._database.compile(
+            expressions=expressions,
+            ids=list(range(len(expressions))),
+            elements=len(expressions),
+            flags=[hyperscan.HS_FLAG_SINGLEMATCH * 0] * len(expressions),
+        )
         self._hits: list[int] = []
         self._size = 0
 

@@ -8,11 +8,12 @@ header and its first File line, or before nearly every line of the block.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tbparse.records import NO_TAGS, Line, Tags
+from tbparse.records import NO_TAGS, Line, Tags, merge_tags
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
@@ -39,7 +40,10 @@ _BRACKET_TIME = _k(
     rf"\[(?P<time>\d{{4}}[-/]\d\d[-/]\d\d[ T]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?|{_CLOCK}|\w{{3}} {_MONTH} [ \d]\d {_CLOCK} \d{{4}}"
     rf"|\d\d/\d\d/\d\d(?:\d\d)? {_CLOCK}| *\d+\.\d{{6}})(?:,[^\]]*)?\](?::? |(?=\[)|$)",
 )
-_BRACKET_LEVEL = _k("level", rf"\[(?P<level>{_LEVEL_ANY})(?:\|[^\]]*)?\](?: |(?=\[))(?:\[[\w./-]+\.py:\d+(?::\w+)?\] )?(?:\[Rank (?P<rank>\d+)\] )?")
+_BRACKET_LEVEL = _k(
+    "level",
+    rf"\[(?P<level>{_LEVEL_ANY})(?:\|[^\]]*)?\](?: |(?=\[))(?:\[[\w./-]+\.py:\d+(?::\w+)?\] )?(?:\[Rank (?P<rank>\d+)\] )?",
+)
 _LOGGED_FILE = _k("file", r"\[[\w./-]+\.py:\d+(?::\w+)?\] ")
 _RAY = _k(
     "actor",
@@ -116,7 +120,7 @@ def strip_prefixes(text: str) -> Stripped:
         first = text[0]
         if after_time and (first in "-|[" or first.isalpha()):
             kinds: Sequence[_Kind] = (*_BY_CHAR.get(first, ()), *_AFTER_TIME)
-        elif first == " " and (text.startswith(" - ") or text.startswith(" | ")) and after_time:
+        elif first == " " and (text.startswith((" - ", " | "))) and after_time:
             text = text[1:]
             continue
         elif first in _FAST_PLAIN:
@@ -168,7 +172,9 @@ _BARRED = re.compile(r"^ *(\d{1,6}) ?[|\t│](?: |$)")
 _NAMED = re.compile(r"^([A-Za-z][\w.-]*\d[\w.-]*|[a-z][\w-]*): ")
 _RANK_WORD = re.compile(r"(?:^|[^A-Za-z])(?:rank|r|R|RANK)[ =:#-]?(\d+)(?![\w.])")
 _LOCAL_WORD = re.compile(r"(?:local_rank|local|l|LOCAL_RANK)[ =:#-]?(\d+)(?![\w.])")
-_NOT_NAMES = re.compile(r"(?i)^(?:wandb|error|warning|info|note|usage|hint|fatal|python\d*|bash|sh|tail|file|raise|except|try|else|finally|what)$|error$")
+_NOT_NAMES = re.compile(
+    r"(?i)^(?:wandb|error|warning|info|note|usage|hint|fatal|python\d*|bash|sh|tail|file|raise|except|try|else|finally|what)$|error$"
+)
 
 
 def learn(texts: Sequence[str]) -> list[tuple[re.Pattern[str], Callable[[str], tuple[str, Tags]]]]:
@@ -213,7 +219,11 @@ def _mask(prefix: str) -> str:
 
 def _generalise(prefix: str) -> re.Pattern[str]:
     parts = re.split(r"(\d+| +)", prefix)
-    body = "".join(r"\d+" if p.isdigit() else (r" *" if p.isspace() and i == len(parts) - 2 else " +" if p.isspace() else re.escape(p)) for i, p in enumerate(parts) if p)
+    body = "".join(
+        r"\d+" if p.isdigit() else (r" *" if p.isspace() and i == len(parts) - 2 else " +" if p.isspace() else re.escape(p))
+        for i, p in enumerate(parts)
+        if p
+    )
     if prefix.endswith(" "):  # blank lines lose the blank, and the text's own indentation must stay
         body = body[: body.rfind(" ")] + "(?: |$)" if body.endswith((" *", " +")) else body
     return re.compile("^" + body)
@@ -227,11 +237,15 @@ def _dominant(texts: Sequence[str]) -> re.Pattern[str] | None:
     head = filled[:24]  # a prefix of nearly every line stands before most of the first ones too
     if sum(1 for t in head if _ANY_LABEL.match(t)) < 0.6 * len(head):
         return None
-    for numbered, taken in ((_NUMBERED, r"^ *(?P<{}>\d{{1,6}}):(?: |$)"), (_BRACKETED, r"^ *\[(?P<{}>\d{{1,6}})\]:?(?: |$)"), (_BARRED, r"^ *(?P<{}>\d{{1,6}}) ?[|\t│](?: |$)")):
+    for numbered, taken in (
+        (_NUMBERED, r"^ *(?P<{}>\d{{1,6}}):(?: |$)"),
+        (_BRACKETED, r"^ *\[(?P<{}>\d{{1,6}})\]:?(?: |$)"),
+        (_BARRED, r"^ *(?P<{}>\d{{1,6}}) ?[|\t│](?: |$)"),
+    ):
         values = [int(m.group(1)) for t in filled if (m := numbered.match(t))]
         if len(values) >= 0.9 * len(filled):
             # Numbers that only ever grow count lines (a pager, a web page); numbers that come again name ranks.
-            counting = len(values) > 2 and all(a < b for a, b in zip(values, values[1:], strict=False))
+            counting = len(values) > 2 and all(a < b for a, b in itertools.pairwise(values))
             return re.compile(taken.format("lineno" if counting else "dominant"))
     names = [m.group(1) for t in filled if (m := _NAMED.match(t)) and not _NOT_NAMES.search(m.group(1))]
     if len(names) >= 0.9 * len(filled) and len(filled) >= 3 and len(set(names)) <= max(1, len(filled) // 2):
@@ -283,10 +297,10 @@ def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
             key, tags = ("", NO_TAGS) if "lineno" in pattern.groupindex else read(m.group())
             rest = line.text[m.end() :]
             shape, stream = f"{line.shape}+learned".lstrip("+"), line.stream + key
-            merged = Tags(*(b if a is None else a for a, b in zip(line.tags, tags, strict=True)))
+            merged = merge_tags(line.tags, tags)
             again = strip_prefixes(rest)
             if again.shape:
                 rest, shape, stream = again.text, f"{shape}+{again.shape}", stream + again.stream
-                merged = Tags(*(b if a is None else a for a, b in zip(again.tags, merged, strict=True)))
+                merged = merge_tags(again.tags, merged)
             out[i] = Line(line.no, line.start, line.end, rest, shape, stream, merged)
     return out, levels

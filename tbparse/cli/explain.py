@@ -1,0 +1,135 @@
+"""``tbparse explain``: why did it die, and would running it again help?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
+
+import typer
+
+from tbparse.cli.exits import ExitCode, worst
+from tbparse.cli.terminal import colour_wanted, complain, guarded, message, width, write
+from tbparse.errors import InputError, UsageError
+from tbparse.render import FORMATS, renderer
+
+if TYPE_CHECKING:
+    from tbparse.attribute.origin import PathSettings
+    from tbparse.classify import Explainer
+    from tbparse.render.report import Report
+
+# Option and list are spelt for typer, which reads these annotations at run time under Python 3.10.
+Paths = Annotated[Optional[list[str]], typer.Argument(metavar="PATH…", help="Logs, one answer each; a folder of torchrun's logs is one job; - is standard input.", show_default=False)]  # noqa: UP045
+Format = Annotated[str, typer.Option("--format", "-f", metavar="|".join(FORMATS), help="How to answer.")]
+LogDir = Annotated[Optional[str], typer.Option("--log-dir", metavar="DIR", help="The --log-dir that torchrun was given: the ranks' own logs, beside the console's PATH.")]  # noqa: UP045
+Why = Annotated[bool, typer.Option("--why", help="Show what competed for being the cause, and why it lost.")]
+Every = Annotated[bool, typer.Option("--all", help="Show each failure that was found.")]
+Profile = Annotated[str, typer.Option("--profile", metavar="job|tests", help="tests: many short processes share a GPU, so running out of its memory passes.")]
+ByVerdict = Annotated[bool, typer.Option("--exit-code", help="Exit with 0 for clean, 1 real, 75 transient, 3 unknown.")]
+Returncode = Annotated[Optional[int], typer.Option("--returncode", metavar="N", help="What the job exited with; -9 or 137 for SIGKILL.", show_default=False)]  # noqa: UP045
+UserPath = Annotated[Optional[list[str]], typer.Option("--user-path", metavar="PATH", help="Code under this path is your own. May be repeated.", show_default=False)]  # noqa: UP045
+LibraryPath = Annotated[Optional[list[str]], typer.Option("--library-path", metavar="PATH", help="Code under this path is a library's. May be repeated.", show_default=False)]  # noqa: UP045
+
+
+class Settings(NamedTuple):
+    """What holds for every log of one call."""
+
+    profile: str
+    paths: PathSettings
+    returncode: int | None
+    log_dir: str | None
+
+
+def explain(
+    paths: Paths = None,
+    format: Format = "text",  # noqa: A002 - the option's name
+    log_dir: LogDir = None,
+    why: Why = False,
+    every: Every = False,
+    profile: Profile = "job",
+    exit_code: ByVerdict = False,
+    returncode: Returncode = None,
+    user_path: UserPath = None,
+    library_path: LibraryPath = None,
+) -> None:
+    """Say why a job died: root exception, place in your code, rank, and whether running it again would help."""
+    with guarded():
+        from tbparse.attribute.origin import PathSettings
+
+        targets = list(paths or ())
+        if format not in FORMATS:
+            raise UsageError(f"no format `{format}`: choose one of {', '.join(FORMATS)}")
+        if log_dir is not None and len(targets) > 1:
+            raise UsageError("--log-dir belongs to one job: give one PATH with it, the console's log")
+        if not targets and log_dir is None:
+            raise UsageError("nothing to explain: give the PATH of a log, or - for standard input (see `tbparse explain --help`)")
+        if targets.count("-") > 1:
+            raise UsageError("standard input can be read once only: give - once")
+        if format != "text" and (why or every):
+            message("tbparse: --why and --all show only in the text format")
+        settings = Settings(profile, PathSettings(tuple(user_path or ()), tuple(library_path or ())), returncode, log_dir)
+        verdicts, failed = _explain_all(targets or [None], settings, format, why=why, every=every)
+    if failed:
+        raise typer.Exit(ExitCode.NO_INPUT)
+    if exit_code:
+        raise typer.Exit(worst(verdicts))
+
+
+def _explain_all(targets: Sequence[str | None], settings: Settings, fmt: str, *, why: bool, every: bool) -> tuple[list[str], bool]:
+    """Answer each log as soon as it is read. The verdicts, and whether a log could not be read."""
+    render = renderer(fmt)
+    colour, columns = colour_wanted(), width()
+    verdicts: list[str] = []
+    failed = False
+    for target in targets:
+        try:
+            report = _report(target, settings, titled=len(targets) > 1, why=why, every=every)
+        except InputError as e:
+            # The others are answered all the same.
+            complain(e)
+            failed = True
+            continue
+        if fmt == "text" and verdicts:
+            write("\n")
+        write(render(report, width=columns, colour=colour), data=fmt == "json")
+        verdicts.append(report.answer.verdict)
+    return verdicts, failed
+
+
+def _report(target: str | None, settings: Settings, *, titled: bool, why: bool, every: bool) -> Report:
+    import gc
+    from pathlib import Path
+
+    from tbparse.classify import Explainer
+    from tbparse.render.report import Report
+
+    explainer = Explainer(profile=settings.profile, paths=settings.paths)
+    if not gc.isenabled():
+        # Start-up is over (see main.run): what lives now lives to the end, so it is never looked at again.
+        gc.freeze()
+        gc.enable()
+    if target is not None:
+        _read(explainer, target, settings)
+    if settings.log_dir is not None:
+        from tbparse.logs.directory import join_log_dir
+
+        join_log_dir(explainer, Path(settings.log_dir), paths=settings.paths)
+    answer = explainer.finish(settings.returncode)
+    return Report(answer, explainer.job, name=target if target not in (None, "-") else None, titled=titled, why=why, every=every)
+
+
+def _read(explainer: Explainer, target: str, settings: Settings) -> None:
+    from tbparse.logs.source import LogSource
+
+    if target != "-" and os.path.isdir(target):
+        from pathlib import Path
+
+        from tbparse.logs.directory import join_log_dir
+
+        join_log_dir(explainer, Path(target), paths=settings.paths)
+        return
+    source = LogSource(target)
+    for chunk in source.chunks():
+        explainer.feed(chunk)
+    for note in source.notes:
+        message(f"tbparse: {source.name}: {note}")
