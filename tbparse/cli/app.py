@@ -9,9 +9,13 @@ import typer
 from tbparse.cli import doctor, explain, rules, schema
 from tbparse.cli.terminal import write
 
+_HELP = (
+    "Says why a training job died: the root exception, where in your code, on which rank, "
+    "and whether running it again would help."
+)
 app = typer.Typer(
     name="tbparse",
-    help="Says why a training job died: the root exception, where in your code, on which rank, and whether running it again would help.",
+    help=_HELP,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -29,7 +33,9 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def main(version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False) -> None:
+def main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
+) -> None:
     """Options of the command as a whole; its text for people is the app's ``help``."""
 
 

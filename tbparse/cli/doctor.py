@@ -16,14 +16,15 @@ from tbparse.render.safe import printable
 
 OURS = "tbparse-triage"
 THEIRS = "tbparse"
-"""Another project: a reader of TensorBoard logs. Its package has the name of ours, so its files come to lie among them."""
+"""Another project: a reader of TensorBoard logs. Its package has the name of ours, so its files come to lie among
+them."""
 THEIR_FILES = ("summary_reader.py", "version.py", "tensorflow_stub")
-_OPTIONAL = {"regex": "needed", "pydantic": "needed", "typer": "needed", "rich": "needed", "ruamel.yaml": "needed"}
+_NEEDED = ("regex", "pydantic", "typer", "rich", "ruamel.yaml")
 _EXTRAS = ("hyperscan", "torch", "accelerate")
 
 
 def doctor() -> None:
-    """Look whether this installation is whole, and say what to do where it is not."""
+    """Check that this installation is whole."""
     problems: list[str] = []
     with guarded():
         for line in _facts(problems):
@@ -46,11 +47,11 @@ def _facts(problems: list[str]) -> Iterator[str]:
     yield f"python       {'.'.join(map(str, sys.version_info[:3]))} at {sys.executable}"
     yield f"package      {package}"
     yield from _rule_facts(problems)
-    for name, kind in _OPTIONAL.items():
+    for name in _NEEDED:
         version = _version(name)
         yield f"{name:<12} {version or 'missing'}"
         if version is None:
-            problems.append(f"{name} is {kind} and not installed: pip install {name}")
+            problems.append(f"{name} is needed and not installed: pip install {name}")
     for name in _EXTRAS:
         yield f"{name:<12} {_version(name) or 'not installed (optional)'}"
 
@@ -88,7 +89,10 @@ def _version(name: str) -> str | None:
 
 
 def shadowing(package: Path, path: list[str] | None = None) -> list[str]:
-    """What the other ``tbparse`` does to this one. ``package``: our folder; ``path``: where to look for distributions."""
+    """What the other ``tbparse`` does to this one.
+
+    ``package`` is our folder, ``path`` where distributions are looked for (``sys.path`` when None).
+    """
     found = list(importlib.metadata.distributions(name=THEIRS, path=path if path is not None else sys.path))
     theirs = next((d for d in found if (d.metadata["Name"] or "").lower() == THEIRS), None)
     mixed = [name for name in THEIR_FILES if (package / name).exists()]
@@ -96,12 +100,17 @@ def shadowing(package: Path, path: list[str] | None = None) -> list[str]:
     out: list[str] = []
     if theirs is not None:
         place = Path(str(theirs.locate_file("tbparse"))).resolve()
-        out.append(f"the distribution `{THEIRS}` {theirs.version} (a reader of TensorBoard logs) is installed too, with a package of the same name: {remedy}")
+        out.append(
+            f"the distribution `{THEIRS}` {theirs.version} (a reader of TensorBoard logs) is installed too, "
+            f"with a package of the same name: {remedy}"
+        )
         if place == package.resolve():
             both = [f for f in ("__init__.py", *mixed) if (package / f).exists()]
             out.append(f"its files lie among ours in {package}: {', '.join(both)}; whichever was installed last wrote __init__.py")
         elif place.is_dir():
-            out.append(f"its package is in {place}, ours in {package}: which one `import tbparse` takes depends on the order of sys.path")
+            out.append(
+                f"its package is in {place}, ours in {package}: which one `import tbparse` takes depends on the order of sys.path"
+            )
     elif mixed:
         out.append(f"files of another project lie in {package}: {', '.join(mixed)}: {remedy}")
     return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -18,17 +18,42 @@ if TYPE_CHECKING:
     from tbparse.classify import Explainer
     from tbparse.render.report import Report
 
-# Option and list are spelt for typer, which reads these annotations at run time under Python 3.10.
-Paths = Annotated[Optional[list[str]], typer.Argument(metavar="PATH…", help="Logs, one answer each; a folder of torchrun's logs is one job; - is standard input.", show_default=False)]  # noqa: UP045
+Paths = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="PATH", help="Logs, one answer each; a folder of torchrun's logs; - for standard input.", show_default=False
+    ),
+]
 Format = Annotated[str, typer.Option("--format", "-f", metavar="|".join(FORMATS), help="How to answer.")]
-LogDir = Annotated[Optional[str], typer.Option("--log-dir", metavar="DIR", help="The --log-dir that torchrun was given: the ranks' own logs, beside the console's PATH.")]  # noqa: UP045
+LogDir = Annotated[
+    str | None,
+    typer.Option(
+        "--log-dir", metavar="DIR", help="The --log-dir that torchrun was given: the ranks' own logs, beside the console's PATH."
+    ),
+]
 Why = Annotated[bool, typer.Option("--why", help="Show what competed for being the cause, and why it lost.")]
 Every = Annotated[bool, typer.Option("--all", help="Show each failure that was found.")]
-Profile = Annotated[str, typer.Option("--profile", metavar="job|tests", help="tests: many short processes share a GPU, so running out of its memory passes.")]
-ByVerdict = Annotated[bool, typer.Option("--exit-code", help="Exit with 0 for clean, 1 real, 75 transient, 3 unknown.")]
-Returncode = Annotated[Optional[int], typer.Option("--returncode", metavar="N", help="What the job exited with; -9 or 137 for SIGKILL.", show_default=False)]  # noqa: UP045
-UserPath = Annotated[Optional[list[str]], typer.Option("--user-path", metavar="PATH", help="Code under this path is your own. May be repeated.", show_default=False)]  # noqa: UP045
-LibraryPath = Annotated[Optional[list[str]], typer.Option("--library-path", metavar="PATH", help="Code under this path is a library's. May be repeated.", show_default=False)]  # noqa: UP045
+Profile = Annotated[
+    str,
+    typer.Option(
+        "--profile", metavar="job|tests", help="tests: many short processes share a GPU, so running out of its memory passes."
+    ),
+]
+ByVerdict = Annotated[bool, typer.Option("--exit-code", help="Exit with 0 for clean, 1 real, 75 transient, 3 unknown; of several logs the worst.")]
+Returncode = Annotated[
+    int | None,
+    typer.Option("--returncode", metavar="N", help="What the job exited with; -9 or 137 for SIGKILL.", show_default=False),
+]
+UserPath = Annotated[
+    list[str] | None,
+    typer.Option("--user-path", metavar="PATH", help="Code under this path is your own. May be repeated.", show_default=False),
+]
+LibraryPath = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--library-path", metavar="PATH", help="Code under this path is a library's. May be repeated.", show_default=False
+    ),
+]
 
 
 class Settings(NamedTuple):
@@ -52,7 +77,10 @@ def explain(
     user_path: UserPath = None,
     library_path: LibraryPath = None,
 ) -> None:
-    """Say why a job died: root exception, place in your code, rank, and whether running it again would help."""
+    """Say why a job died, and whether running it again would help.
+
+    Exits with 0 when it answered, 2 for a wrong option, 66 for a log that cannot be read.
+    """
     with guarded():
         from tbparse.attribute.origin import PathSettings
 
@@ -62,12 +90,13 @@ def explain(
         if log_dir is not None and len(targets) > 1:
             raise UsageError("--log-dir belongs to one job: give one PATH with it, the console's log")
         if not targets and log_dir is None:
-            raise UsageError("nothing to explain: give the PATH of a log, or - for standard input (see `tbparse explain --help`)")
+            raise UsageError("nothing to explain: give the PATH of a log, or - for standard input (see --help)")
         if targets.count("-") > 1:
             raise UsageError("standard input can be read once only: give - once")
         if format != "text" and (why or every):
             message("tbparse: --why and --all show only in the text format")
-        settings = Settings(profile, PathSettings(tuple(user_path or ()), tuple(library_path or ())), returncode, log_dir)
+        roots = PathSettings(tuple(user_path or ()), tuple(library_path or ()))
+        settings = Settings(profile, roots, returncode, log_dir)
         verdicts, failed = _explain_all(targets or [None], settings, format, why=why, every=every)
     if failed:
         raise typer.Exit(ExitCode.NO_INPUT)
@@ -115,7 +144,8 @@ def _report(target: str | None, settings: Settings, *, titled: bool, why: bool, 
 
         join_log_dir(explainer, Path(settings.log_dir), paths=settings.paths)
     answer = explainer.finish(settings.returncode)
-    return Report(answer, explainer.job, name=target if target not in (None, "-") else None, titled=titled, why=why, every=every)
+    name = "standard input" if target == "-" else target
+    return Report(answer, explainer.job, name=name, titled=titled, why=why, every=every)
 
 
 def _read(explainer: Explainer, target: str, settings: Settings) -> None:

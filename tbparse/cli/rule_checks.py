@@ -46,7 +46,7 @@ def check_paths(paths: Sequence[str]) -> tuple[int, list[RuleProblem]]:
     return len(files), problems
 
 
-def _references(path: Path, data: Any, known: set[str]) -> Iterator[RuleProblem]:
+def _references(path: Path, data: dict[str, Any], known: set[str]) -> Iterator[RuleProblem]:
     """Rules that are named and do not exist."""
     for key in ("over", "related", "disable", "override"):
         value = data.get(key)
@@ -57,14 +57,19 @@ def _references(path: Path, data: Any, known: set[str]) -> Iterator[RuleProblem]
             if name.endswith("/*") and any(k.startswith(name[:-1]) for k in known):
                 continue
             close = difflib.get_close_matches(name, known, n=1)
-            line, column = _spot(data, key, value, i, name)
-            yield RuleProblem(str(path), line, column, f"{key}: names the rule `{name}`, which does not exist", f"did you mean `{close[0]}`?" if close else None)
+            line, column = _spot(data, key, i, name)
+            hint = f"did you mean `{close[0]}`?" if close else None
+            yield RuleProblem(str(path), line, column, f"{key}: there is no rule `{name}`", hint)
 
 
-def _spot(data: Any, key: str, value: Any, index: int, name: str) -> tuple[int, int]:
+def _spot(data: dict[str, Any], key: str, index: int, name: str) -> tuple[int, int]:
+    """Line and column, which ruamel keeps inside its containers, of a name in the list or mapping under ``key``."""
+    value = data[key]
     try:
-        at = value.lc.item(index) if isinstance(value, list) else value.lc.key(name) if isinstance(value, dict) else data.lc.value(key)
-        return at[0] + 1, at[1] + 1
+        holder = data if isinstance(value, str) else value
+        marks = getattr(holder, "lc")  # noqa: B009 - known to ruamel's containers only
+        line, column = marks.item(index) if isinstance(value, list) else marks.value(key) if holder is data else marks.key(name)
+        return line + 1, column + 1
     except (AttributeError, KeyError, IndexError, TypeError):
         return 1, 1
 
@@ -78,12 +83,14 @@ def try_rules(rules: Mapping[str, Rule]) -> tuple[int, list[str]]:
         for i, example in enumerate(rule.examples, 1):
             tried += 1
             answer = classify(example.text, returncode=example.returncode, rules=everything)
-            failures += [f"{rule_id}: example {i} ({_head(example.source)}): {what}" for what in _wrong(rule_id, example, answer)]
+            name = f"{rule_id}: example {i} ({_head(example.source)})"
+            failures += [f"{name}: {what}" for what in _wrong(rule_id, example, answer)]
         for i, counter in enumerate(rule.counter_examples, 1):
             tried += 1
             answer = classify(counter.text, returncode=counter.returncode, rules=everything)
             if answer.rule != counter.wins:
-                failures.append(f"{rule_id}: counter-example {i} ({_head(counter.why)}): {counter.wins or 'no rule'} should win, {answer.rule or 'no rule'} does")
+                what = f"{counter.wins or 'no rule'} should win, {answer.rule or 'no rule'} does"
+                failures.append(f"{rule_id}: counter-example {i} ({_head(counter.why)}): {what}")
     return tried, failures
 
 

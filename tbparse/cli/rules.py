@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -12,8 +12,10 @@ from tbparse.errors import UsageError
 
 app = typer.Typer(help="Look at the rules, check your own, and try their examples.", no_args_is_help=True, rich_markup_mode=None)
 
-Area = Annotated[Optional[str], typer.Option("--area", metavar="AREA", help="Only this area, such as gpu-memory.", show_default=False)]  # noqa: UP045
-Verdict = Annotated[Optional[str], typer.Option("--verdict", metavar="VERDICT", help="Only these: transient, real or unknown.", show_default=False)]  # noqa: UP045
+Area = Annotated[str | None, typer.Option("--area", metavar="AREA", help="Only this area, such as gpu-memory.", show_default=False)]
+Verdict = Annotated[
+    str | None, typer.Option("--verdict", metavar="VERDICT", help="Only these: transient, real or unknown.", show_default=False)
+]
 Format = Annotated[str, typer.Option("--format", "-f", metavar="text|json", help="How to list.")]
 VERDICTS = ("transient", "real", "unknown")
 
@@ -65,7 +67,9 @@ def show(rule_id: Annotated[str, typer.Argument(metavar="ID", help="area/name, a
 
 
 @app.command()
-def check(paths: Annotated[list[str], typer.Argument(metavar="PATH…", help="Rule files, site files, or folders of rules.")]) -> None:
+def check(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Rule files, site files, or folders of rules.")],
+) -> None:
     """Check rule files: every problem at once, as path:line:column."""
     with guarded():
         from tbparse.cli.rule_checks import check_paths
@@ -77,9 +81,11 @@ def check(paths: Annotated[list[str], typer.Argument(metavar="PATH…", help="Ru
         write(f"{count} rule file{'s are' if count != 1 else ' is'} fine\n")
 
 
-@app.command()
-def test(
-    rule_ids: Annotated[Optional[list[str]], typer.Argument(metavar="ID…", help="Rules, or area/*; all rules when left out.", show_default=False)] = None,  # noqa: UP045
+@app.command("test")
+def try_(
+    rule_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID", help="Rules, or area/*; all rules when left out.", show_default=False)
+    ] = None,
 ) -> None:
     """Run the examples and counter-examples of rules under all rules."""
     with guarded():
@@ -97,8 +103,7 @@ def test(
         tried, failures = try_rules({r: rules[r] for r in dict.fromkeys(wanted)})
         for failure in failures:
             write(f"{failure}\n")
-        summary = f"{tried} examples of {len(set(wanted))} rules: {len(failures)} failed\n"
-        write(summary)
+        write(f"{tried} examples of {len(set(wanted))} rules: {len(failures)} failed\n")
     if failures:
         raise typer.Exit(ExitCode.REAL)
 
@@ -111,5 +116,3 @@ def _close(word: str, words: list[str]) -> str | None:
     tails: dict[str, str] = {w.rpartition("/")[2]: w for w in words}
     near += [tails[t] for t in difflib.get_close_matches(word.rpartition("/")[2], list(tails), n=3, cutoff=0.6)]
     return f"did you mean {' or '.join(list(dict.fromkeys(near))[:3])}?" if near else None
-
-

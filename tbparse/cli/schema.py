@@ -12,7 +12,7 @@ Rules = Annotated[bool, typer.Option("--rules", help="The shape of a rule file i
 
 
 def schema(rules: Rules = False) -> None:
-    """Print the JSON Schema of what `tbparse explain --format json` writes."""
+    """Print the JSON Schema of the answer."""
     with guarded():
         import json
 

@@ -8,6 +8,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from tbparse.errors import InputError
 
+_NO_ZSTD = "is compressed with zstd, which this Python cannot read: zstd -dc FILE | tbparse explain -, or pip install zstandard"
 HEAD = 8
 """How many bytes :func:`scheme_of` wants."""
 
@@ -70,7 +71,7 @@ def _zstd(raw: BinaryIO) -> BinaryIO:
     try:
         module = importlib.import_module("zstandard")
     except ImportError:
-        raise InputError("compressed with zstd, which this Python cannot read; `zstd -dc FILE | tbparse explain -`, or `pip install zstandard`") from None
+        raise InputError(_NO_ZSTD) from None
     return cast(BinaryIO, module.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
 
 

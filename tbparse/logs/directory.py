@@ -1,6 +1,7 @@
 """The ranks' own logs beside the console's: torchrun's ``--log-dir`` layout.
 
-``<log-dir>/<run_id>_<rand>/attempt_<n>/<local_rank>/{stdout.log,stderr.log,error.json}`` (torch.distributed.elastic, 1.9 to 2.13).
+``<log-dir>/<run_id>_<rand>/attempt_<n>/<local_rank>/{stdout.log,stderr.log,error.json}``
+(torch.distributed.elastic, 1.9 to 2.13).
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ class RankLog(NamedTuple):
 
 
 def rank_logs(root: Path) -> Iterator[RankLog]:
-    """Files of torchrun's layout below ``root``, by attempt, rank and name. Raises InputError for a folder that cannot be read."""
+    """Files of torchrun's layout below ``root``, by attempt, rank and name.
+
+    Raises InputError for a folder that cannot be read.
+    """
     found: list[tuple[int, int, int, Path]] = []
     for folder, below, names in os.walk(root, onerror=_unreadable):
         below.sort()
@@ -59,7 +63,9 @@ def join_log_dir(explainer: Explainer, root: Path, *, paths: PathSettings = NO_S
     if not root.is_dir():
         raise InputError(f"{root}: no such folder of logs; {_ASK}")
     explainer.drain()
-    mapped = {e.local_rank: e.rank for e in explainer.job.exits if e.rank is not None and e.local_rank is not None}
+    mapped: dict[int | None, int] = {
+        e.local_rank: e.rank for e in explainer.job.exits if e.rank is not None and e.local_rank is not None
+    }
     count = 0
     for log in rank_logs(root):
         count += 1
@@ -74,7 +80,8 @@ def join_log_dir(explainer: Explainer, root: Path, *, paths: PathSettings = NO_S
             failure.attempt = log.attempt if failure.attempt is None else failure.attempt
         explainer.job.merge(engine.job)
     if count == 0:
-        raise InputError(f"{root}: holds no logs in torchrun's layout (<attempt>/<rank>/stderr.log, stdout.log, error.json){_others(root)}")
+        layout = "<attempt>/<rank>/stderr.log, stdout.log, error.json"
+        raise InputError(f"{root}: holds no logs in torchrun's layout ({layout}){_others(root)}")
     return count
 
 

@@ -72,7 +72,7 @@ class LogSource:
                     raise InputError(f"{self.name}: reading stopped after {self.size} bytes: {_reason(e)}") from None
                 if self.size == 0:
                     raise InputError(f"{self.name}: begins like {scheme} and cannot be unpacked: {e}") from None
-                self.notes.append(f"the {scheme} data is cut off or damaged after {self.size} bytes; what came before was read")
+                self.notes.append(f"the {scheme} data ends or is damaged after {self.size} bytes; what came before was read")
                 return
             if not data:
                 return

@@ -78,4 +78,5 @@ def _put_rules(sheet: Sheet, decision: Decision) -> None:
     sheet.row(("Rules that fitted, most specific first", "bold"))
     sheet.row((f"  {match.specificity:>4}  ", "dim"), (match.rule.id, "green"), (f"  by {match.by}", "dim"))
     for m in cause.root.runners:
-        sheet.row((f"  {m.specificity:>4}  ", "dim"), (m.rule.id, ""), (f"  by {m.by}" + (", generic" if m.rule.generic else ""), "dim"))
+        generic = ", generic" if m.rule.generic else ""
+        sheet.row((f"  {m.specificity:>4}  ", "dim"), (m.rule.id, ""), (f"  by {m.by}{generic}", "dim"))

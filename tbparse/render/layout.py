@@ -128,7 +128,9 @@ class Sheet:
 
         # Only the eight colours that every terminal has, and that its theme makes readable.
         out = io.StringIO()
-        console = Console(file=out, force_terminal=True, color_system="standard", no_color=False, width=10_000, legacy_windows=False)
+        console = Console(
+            file=out, force_terminal=True, color_system="standard", no_color=False, width=10_000, legacy_windows=False
+        )
         for row in self.rows:
             line = Text()
             for text, style in row:

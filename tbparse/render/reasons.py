@@ -30,12 +30,16 @@ def reasons(answer: RootCause, job: Job | None) -> list[str]:
         return _survivors(decision)
     out = [x for x in (_weakness(cause), _chained(answer, cause)) if x is not None]
     others = [c for c in decision.candidates if c is not cause and c.failure is not cause.failure]
-    if cause.tier is Tier.SYSTEM and any(c.tier is not Tier.SYSTEM for c in others):
+    if cause.proof is not None:
+        out.append(f"Line {cause.proof.no} explains it: {cause.proof.text.strip()}")
+    elif cause.tier is Tier.SYSTEM and any(c.tier in (Tier.LOCAL, Tier.CRASH, Tier.EFFECT) for c in others):
         out.append("What the scheduler or the kernel says goes over what the processes print.")
-    out += [s for s in (_wrappers([c for c in others if c.tier in (Tier.WRAPPER, Tier.CLOSING)]), _effects(others, cause), _later(others, cause), _survived(others)) if s is not None]
+    wrappers = [c for c in others if c.tier in (Tier.WRAPPER, Tier.CLOSING)]
+    more = (_wrappers(wrappers), _effects(others, cause), _later(others, cause), _survived(others))
+    out += [s for s in more if s is not None]
     named = next((e.rank for e in job.exits if e.named_root and e.rank is not None), None)
     if named is not None and answer.rank is not None and named != answer.rank:
-        out.append(f"torchrun's \"first observed failure\" names rank {named}: it observed that one first, but rank {answer.rank} failed first.")
+        out.append(f"torchrun names rank {named} as the first failure it observed; rank {answer.rank} failed before that.")
     return out[:3]
 
 
@@ -72,7 +76,8 @@ def _wrappers(found: Sequence[Candidate]) -> str | None:
     traces = [c for c in found if c.failure.kind == "traceback" and c.root.link.exception is not None]
     if traces:
         last = max(traces, key=lambda c: c.start)
-        return f"The last traceback, {call(last.failure, last.root.link)} at {_at(last)}, is the launcher's: it only says that a child failed."
+        name = call(last.failure, last.root.link)
+        return f"The last traceback, {name} at {_at(last)}, is the launcher's: it only says that a child failed."
     last = max(found, key=lambda c: c.start)
     name = call(last.failure, last.root.link)
     return f"{name[0].upper()}{name[1:]} ({_at(last)}) only tells how it ended."
@@ -86,12 +91,15 @@ def _effects(others: Sequence[Candidate], cause: Candidate) -> str | None:
     who = ranks(rank_numbers(found))
     names = sorted({call(c.failure, c.root.link) for c in found})
     what = names[0] if len(names) == 1 else f"{names[0]} and {count(len(names) - 1, 'other kind')}"
-    why = "came later and is an effect" if first.start > cause.start and first.failure.source == cause.failure.source else "is an effect, although the log has it first" if first.failure.source == cause.failure.source else "is an effect"
+    why = "is an effect"
+    if first.failure.source == cause.failure.source:
+        why = "came later and is an effect" if first.start > cause.start else "is an effect, although the log has it first"
     return f"{what}{f' on {who}' if who else ''} ({_at(first)}) {why}: the others fail when one is gone."
 
 
 def _later(others: Sequence[Candidate], cause: Candidate) -> str | None:
-    found = [c for c in others if c.tier in (Tier.LOCAL, Tier.CRASH, Tier.BARE, Tier.DEATH) and c.tier >= cause.tier and c.start > cause.start and c not in cause.twins]
+    own = (Tier.LOCAL, Tier.CRASH, Tier.BARE, Tier.DEATH)
+    found = [c for c in others if c.tier in own and c.tier >= cause.tier and c.start > cause.start]
     if not found or cause.tier is Tier.SYSTEM:
         return None
     c = found[-1]
@@ -114,4 +122,5 @@ def _survivors(decision: Decision) -> list[str]:
         return []
     names = ", ".join(sorted({call(c.failure, c.root.link) for c in found})[:4])
     lines = number_list([c.failure.first.no for c in found][:6])
-    return [f"{count(len(found), 'failure was', 'failures were')} printed and did not end the job: {names} (line{'s' if len(found) > 1 else ''} {lines})."]
+    where = f"line{'s' if len(found) > 1 else ''} {lines}"
+    return [f"{count(len(found), 'failure was', 'failures were')} printed and did not end the job: {names} ({where})."]

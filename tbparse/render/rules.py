@@ -32,7 +32,8 @@ def page(rule_id: str, rule: Rule, path: Path, *, width: int, colour: bool) -> s
     """A rule's documentation."""
     sheet = Sheet(width)
     sheet.row((rule.title, "bold"))
-    sheet.row((rule_id, "cyan"), (f"  {rule.verdict}", STYLES[rule.verdict]), (f", {rule.category}, {rule.stability}", ""))
+    kind = f", {rule.category}, {rule.stability}"
+    sheet.row((rule_id, "cyan"), (f"  {rule.verdict}", STYLES[rule.verdict]), (kind, ""))
     sheet.blank()
     sheet.text(" ".join(rule.summary.split()))
     _section(sheet, "Matches when any of these holds" if len(rule.match) > 1 else "Matches when")
@@ -42,7 +43,12 @@ def page(rule_id: str, rule: Rule, path: Path, *, width: int, colour: bool) -> s
         _section(sheet, "Unless")
         for m in rule.unless:
             _matcher(sheet, m)
-    marks = [w for w, on in (("only ever an effect of another failure", rule.symptom), ("such a line ends a job by itself", rule.fatal), ("gives way to any other rule", rule.generic)) if on]
+    kinds = (
+        ("only ever an effect of another failure", rule.symptom),
+        ("such a line ends a job by itself", rule.fatal),
+        ("gives way to any other rule", rule.generic),
+    )
+    marks = [words for words, on in kinds if on]
     if rule.over:
         marks.append(f"goes over {', '.join(rule.over)}")
     for mark in marks:
@@ -55,7 +61,8 @@ def page(rule_id: str, rule: Rule, path: Path, *, width: int, colour: bool) -> s
     for line in rule.advice:
         sheet.text(line, indent=4, first="  - ")
     retry = rule.retry or default_retry(rule.verdict)
-    sheet.text(f"retry: {retry.action}" + (f", after {retry.delay_s:g} s, at most {retry.max} times" if retry.action != "stop" else ""), indent=4, first="  - ")
+    often = f", after {retry.delay_s:g} s, at most {retry.max} times" if retry.action != "stop" else ""
+    sheet.text(f"retry: {retry.action}{often}", indent=4, first="  - ")
     example = rule.examples[0]
     _section(sheet, f"Example ({example.source})")
     lines = example.text.rstrip("\n").split("\n")

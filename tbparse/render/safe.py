@@ -1,4 +1,4 @@
-"""Text of a log made fit for a terminal: nothing in it can move the cursor, change colours or turn the writing direction."""
+"""Text of a log made fit for a terminal: nothing in it moves the cursor, changes colours or turns the writing round."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import re
 
 # C0 and C1 controls, DEL; direction marks, embeddings, overrides and isolates; line and paragraph separators; the
 # byte order mark; tag characters; halves of surrogate pairs, which no encoding can write.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]")
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
+)
 
 
 def printable(text: str) -> str:
-    """``text`` on one line, with every character that is not for showing written as an escape (``\\x1b``, ``\\u202e``)."""
+    """``text`` on one line; characters that are not for showing are written as escapes (``\\x1b``, ``\\u202e``)."""
     if text.isascii() and text.isprintable():
         return text
     return _UNSAFE.sub(_escape, text.replace("\t", "    "))

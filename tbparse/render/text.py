@@ -8,7 +8,7 @@ from tbparse.model import RootCause, Site
 from tbparse.render.layout import Sheet, Span, cells, cut, short_path, wrap
 from tbparse.render.report import Report
 from tbparse.render.safe import printable
-from tbparse.render.words import count, ends, last_part, rank_numbers, ranks
+from tbparse.render.words import call, count, ends, last_part, rank_numbers, ranks
 
 BANNERS = {
     "real": ("REAL", "bold white on red", "will fail again until something is changed"),
@@ -52,10 +52,13 @@ def _put_banner(sheet: Sheet, answer: RootCause) -> None:
     word, style, meaning = BANNERS[answer.verdict]
     # The words alone must carry it: without colours the padding of the badge would look like a mistake.
     sheet.row((word, style), (f" — {meaning}", "bold"))
-    parts = [answer.category] if answer.category not in (None, "unknown") else []
-    parts += [answer.title] if answer.title is not None else ["no rule knows this failure"] if answer.verdict != "clean" else []
+    parts: list[str] = []
+    if answer.category is not None and answer.category != "unknown":
+        parts.append(answer.category)
+    if answer.title is not None or answer.verdict != "clean":
+        parts.append(answer.title or "no rule knows this failure")
     if parts:
-        sheet.text(": ".join(p for p in parts if p))
+        sheet.text(": ".join(parts))
     sheet.blank()
 
 
@@ -83,7 +86,8 @@ def _put_failure(sheet: Sheet, report: Report) -> None:
     sheet.item("retry", [(_retry(answer), "")])
     sheet.blank()
     sheet.item("hidden", [(x, "dim") for x in [_hidden(report)] if x])
-    sheet.item("rule", [(_source(report), "dim")])
+    sheet.item("rule", [(f"{answer.rule or 'none'}, {answer.confidence} confidence", "dim")])
+    sheet.item("log", [[(x, "dim")] for x in [_source(report, sheet.room)] if x])
 
 
 def _what(answer: RootCause, room: int) -> Iterator[Span | list[Span]]:
@@ -143,7 +147,8 @@ def _who(report: Report) -> str | None:
     answer = report.answer
     parts: list[str] = []
     if answer.rank is not None:
-        parts.append(f"rank {answer.rank}" + (f" (local rank {answer.local_rank})" if answer.local_rank not in (None, answer.rank) else ""))
+        other = f" (local rank {answer.local_rank})" if answer.local_rank not in (None, answer.rank) else ""
+        parts.append(f"rank {answer.rank}{other}")
     elif answer.local_rank is not None:
         parts.append(f"local rank {answer.local_rank}")
     if answer.host is not None:
@@ -198,16 +203,34 @@ def _hidden(report: Report) -> str | None:
         parts += [count(launcher, "launcher frame")] if launcher else []
     library = sum(1 for x in answer.frames if x.origin in ("library", "stdlib"))
     parts += [count(library, "library frame")] if library else []
-    if answer.secondary:
-        parts.append(f"{count(len(answer.secondary), 'other failure')} ({_kinds(answer)})")
-    return ", ".join(parts) + (": --why, --all" if answer.secondary else "") if parts else None
+    others = _others(report)
+    if others:
+        parts.append(f"{count(len(others), 'other failure')} ({_kinds(others)}; see --all)")
+    return ", ".join(parts) or None
 
 
-def _kinds(answer: RootCause) -> str:
+def _others(report: Report) -> list[tuple[str, int | None]]:
+    """Name and rank of the failures beside this one."""
+    decision = report.job.decision if report.job is not None else None
+    names: dict[int, str] = {}
+    own: set[int] = set()
+    if decision is not None and decision.cause is not None:
+        lines = (decision.cause.root.link.line, decision.cause.proof)
+        own = {x.no for x in lines if x is not None and decision.cause.failure.source is None}
+        for c in decision.candidates:
+            names[(c.root.link.line or c.failure.first).no] = call(c.failure, c.root.link)
+    out = []
+    for s in report.answer.secondary:
+        if s.line not in own:
+            out.append((last_part(s.exception) if s.exception else names.get(s.line or 0, "no exception"), s.rank))
+    return out
+
+
+def _kinds(others: list[tuple[str, int | None]]) -> str:
     """The other failures by exception, with their ranks."""
     groups: dict[str, list[int | None]] = {}
-    for s in answer.secondary:
-        groups.setdefault(last_part(s.exception) if s.exception else "no exception", []).append(s.rank)
+    for name, rank in others:
+        groups.setdefault(name, []).append(rank)
     shown = sorted(groups.items(), key=lambda kv: -len(kv[1]))
     out = []
     for name, where in shown[:3]:
@@ -216,12 +239,23 @@ def _kinds(answer: RootCause) -> str:
     return "; ".join(out) + (f"; {count(len(shown) - 3, 'other kind')}" if len(shown) > 3 else "")
 
 
-def _source(report: Report) -> str:
-    answer = report.answer
-    parts = [answer.rule or "none", f"{answer.confidence} confidence"]
-    if answer.evidence:
-        where = answer.evidence[0].source or report.name
-        lines = sorted({e.line for e in answer.evidence})
-        numbers = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}"
-        parts.append(f"{numbers} of {where}" if where else numbers)
-    return ", ".join(parts)
+def _source(report: Report, room: int) -> str | None:
+    """``train.log:120``: where in the log to look, and at which other lines."""
+    evidence = report.answer.evidence
+    if not evidence:
+        return None
+    lines = sorted({e.line for e in evidence})
+    decision = report.job.decision if report.job is not None else None
+    main = lines[-1]
+    if decision is not None and decision.cause is not None:
+        link = decision.cause.root.link
+        main = link.line.no if link.line is not None and link.line.no in lines else main
+        # That a traceback begins above its last line goes without saying.
+        lines = [n for n in lines if n not in (main, decision.cause.failure.first.no)]
+    else:
+        lines = lines[:-1]
+    tail = f" (also line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))})" if lines else ""
+    where = evidence[0].source or report.name
+    if where is None:
+        return f"line {main}{tail}"
+    return f"{short_path(where, room - cells(f':{main}{tail}'))}:{main}{tail}"

@@ -34,7 +34,9 @@ def call(failure: Failure, link: Link) -> str:
     if link.exception is not None:
         return last_part(link.exception)
     kind = _KINDS.get(failure.kind, failure.kind)
-    return f"{kind} ({signal_name(failure.signal) or f'signal {failure.signal}'})" if failure.signal is not None else kind
+    if failure.signal is None:
+        return kind
+    return f"{kind} of {signal_name(failure.signal) or f'signal {failure.signal}'}"
 
 
 def number_list(numbers: Iterable[int]) -> str:

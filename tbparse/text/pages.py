@@ -7,8 +7,8 @@ from typing import NamedTuple
 from tbparse.records import NO_TAGS, Line, merge_tags
 from tbparse.text.blocks import Block
 from tbparse.text.jsonlines import expand
+from tbparse.text.learned import strip_block
 from tbparse.text.lines import UTF8, Encoding, split_block
-from tbparse.text.prefixes import strip_block
 
 MAX_STREAMS = 4096
 
@@ -34,7 +34,12 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
     if not any(line.stream for line in stripped):
         return [StreamLines("", stripped, levels)]
     by_stream: dict[str, StreamLines] = {}
+    last: Line | None = None
     for i, line in enumerate(stripped):
+        if not line.text and not line.shape and last is not None and last.stream:
+            # Some launchers leave the prefix off blank lines: they belong to whoever wrote the line before.
+            line = line._replace(shape=last.shape, stream=last.stream, tags=last.tags)
+        last = line
         key = line.stream
         page = by_stream.get(key)
         if page is None:

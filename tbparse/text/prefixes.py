@@ -1,19 +1,17 @@
 """Prefixes that launchers, loggers and log collectors put before every line, and what they say.
 
-Two kinds. *Certain* ones have a syntax of their own (``[rank1]: ``, glog, ISO times, Ray, mpirun, Compose …)
-and are taken off wherever they stand, one after the other. *Learned* ones are any text at all (an elastic
-prefix template, ``node-02: ``, ``11: ``): they are believed when the same text stands before a traceback's
-header and its first File line, or before nearly every line of the block.
+These are the *certain* ones: they have a syntax of their own (``[rank1]: ``, glog, ISO times, Ray, mpirun,
+Compose …) and are taken off wherever they stand, one after the other. Those that a block teaches are in
+:mod:`tbparse.text.learned`.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from tbparse.records import NO_TAGS, Line, Tags, merge_tags
+from tbparse.records import NO_TAGS, Tags
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
@@ -34,7 +32,7 @@ def _k(name: str, pattern: str, identity: bool = False) -> _Kind:
 
 _RANK = _k("rank", r"\[rank ?:? ?(?P<rank>\d+)\]:? ?", True)
 _ROLE = _k("role", r"\[(?P<role>(?!rank|gw)[A-Za-z_][A-Za-z_.-]*?)(?P<local_rank>\d+)\]:", True)
-_MPIRUN = _k("mpirun", r"\[\d+,(?P<rank>\d+)\]<std(?:err|out|diag)>: ?", True)
+_MPIRUN = _k("mpirun", r"\[\d+,(?:mpirank:)?(?P<rank>\d+)(?:,(?P<host>[\w.-]+))?\]<std(?:err|out|diag)>: ?", True)
 _BRACKET_TIME = _k(
     "time",
     rf"\[(?P<time>\d{{4}}[-/]\d\d[-/]\d\d[ T]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?|{_CLOCK}|\w{{3}} {_MONTH} [ \d]\d {_CLOCK} \d{{4}}"
@@ -54,7 +52,11 @@ _ISO = _k(
     "time",
     rf"(?P<time>\d{{4}}[-/]\d\d[-/]\d\d[T _]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?)(?::? |(?= ?[\[|-])|$)",
 )
-_DATE_LAST = _k("time", rf"(?P<time>\d\d/\d\d/\d{{4}} {_CLOCK}|\d\d-\d\d {_CLOCK}|{_CLOCK})(?: |(?= ?[|\[-]))")
+_DATE_LAST = _k("time", rf"(?P<time>\d\d/\d\d/\d{{4}} {_CLOCK}|\d\d-\d\d {_CLOCK}|{_CLOCK})(?: |(?= ?[|\[-])|$)")
+_EPOCH = _k("time", r"(?P<time>1[5-9]\d{8}(?:\.\d+)?|2[0-2]\d{8}(?:\.\d+)?)(?: |$)")
+_GITLAB = _k("section", r"\d\d[OE][+ ]?")
+_SYSLOG_ISO = _k("syslog", r"(?P<host>[\w.-]+) (?P<process>[\w./@-]+)\[(?P<pid>[\w.]+)\]: ?", True)
+_HEROKU = _k("dyno", r"(?P<process>(?:app|heroku)\[[\w.]+\]): ?", True)
 _PID_RANK = _k("pid", r"(?P<pid>\d+)[ :]+(?=\[rank\d+\]:)")
 _GLOG = _k("glog", rf"(?P<level>[EWIFCDV])(?P<time>\d{{4}} {_CLOCK}) +(?P<pid>\d+) (?P<file>[^\s\]]+:\d+)\](?: |$)")
 _VLLM = _k("vllm", rf"(?P<level>{_LEVEL}) (?P<time>\d\d-\d\d {_CLOCK}) (?P<file>(?:\[[^\]\s]+:\d+\]|[^\s\]]+:\d+\]))(?: |$)")
@@ -84,7 +86,7 @@ _BY_CHAR: dict[str, tuple[_Kind, ...]] = {
     "s": (_CRI, _STD, _COMPOSE),
 }
 for _c in "0123456789":
-    _BY_CHAR[_c] = (_ISO, _DATE_LAST, _PID_RANK)
+    _BY_CHAR[_c] = (_ISO, _DATE_LAST, _PID_RANK, _EPOCH, _GITLAB)
 for _c in "EWIFCDV":
     _BY_CHAR[_c] = (_GLOG, _VLLM, _BASIC, _COMPOSE)
 for _c in "TSN":
@@ -92,7 +94,7 @@ for _c in "TSN":
 for _c in "JFMASOND":
     _BY_CHAR[_c] = (_SYSLOG, *_BY_CHAR.get(_c, (_COMPOSE,)))
 _COMPOSE_ONLY = (_COMPOSE,)
-_AFTER_TIME = (_LOG_TAIL,)
+_AFTER_TIME = (_LOG_TAIL, _SYSLOG_ISO, _HEROKU)
 
 _MAX_STACK = 8
 _FAST_PLAIN = frozenset(" \t\"'`^~{}<>=+-*/\\.,;:!?#&%$@|╭│╰─")
@@ -150,8 +152,8 @@ def strip_prefixes(text: str) -> Stripped:
                 if d.get(name):
                     level = d[name]
             shape.append(kind.name)
-            if kind.identity:
-                stream.append(m.group().strip())
+            if kind.identity:  # who writes, never when: a clock in the key would make every second a writer of its own
+                stream.append("".join(f"[{v.strip()}]" for k, v in d.items() if v and k not in ("time", "level")))
             text = text[m.end() :]
             after_time = kind.name in ("time", "glog", "vllm") or (after_time and kind.name == "level")
             break
@@ -160,147 +162,3 @@ def strip_prefixes(text: str) -> Stripped:
     if not shape:
         return Stripped(text, "", "", NO_TAGS, None)
     return Stripped(text, "+".join(shape), "".join(stream), Tags(rank, local_rank, host, process, time), level)
-
-
-_HEADER = "Traceback (most recent call last):"
-_FILE_LINE = re.compile(r'^(?P<p>.*?\S.*?) {1,4}File "[^"]+", line \d+')
-_GUTTER = re.compile(r"(?:(?<=[^ ]) )?[ |+]*[|+] (?:Exception Group )?$")
-_NUMBERED = re.compile(r"^ *(\d{1,6}): ?")
-_ANY_LABEL = re.compile(r"^ *(?:\[?\d{1,6}\]?[:|\t│ ]|[A-Za-z][\w.-]*: )")
-_BRACKETED = re.compile(r"^ *\[(\d{1,6})\]:? ")
-_BARRED = re.compile(r"^ *(\d{1,6}) ?[|\t│](?: |$)")
-_NAMED = re.compile(r"^([A-Za-z][\w.-]*\d[\w.-]*|[a-z][\w-]*): ")
-_RANK_WORD = re.compile(r"(?:^|[^A-Za-z])(?:rank|r|R|RANK)[ =:#-]?(\d+)(?![\w.])")
-_LOCAL_WORD = re.compile(r"(?:local_rank|local|l|LOCAL_RANK)[ =:#-]?(\d+)(?![\w.])")
-_NOT_NAMES = re.compile(
-    r"(?i)^(?:wandb|error|warning|info|note|usage|hint|fatal|python\d*|bash|sh|tail|file|raise|except|try|else|finally|what)$|error$"
-)
-
-
-def learn(texts: Sequence[str]) -> list[tuple[re.Pattern[str], Callable[[str], tuple[str, Tags]]]]:
-    """Prefixes that the block itself teaches: patterns, and how to read stream key and tags out of a match."""
-    found: dict[str, re.Pattern[str]] = {}
-    for i, text in enumerate(texts):
-        at = text.find(_HEADER) if "T" in text else -1
-        if at > 0 and text[:at].strip(" |+-\t"):
-            p = _GUTTER.sub("", text[:at])
-            if not p.strip() or p.endswith(("Original ", "traceback : ")) or _mask(p) in found:
-                continue
-            if not p.endswith(" ") and text[len(p) : len(p) + 1] == " ":
-                p += " "
-            pattern = _generalise(p)
-            following = [t for t in texts[i + 1 : i + 40] if pattern.match(t)][:4]
-            if any(_follows(t, pattern) for t in following):
-                found[_mask(p)] = pattern
-    candidates: dict[str, int] = {}
-    for text in texts:
-        m = _FILE_LINE.match(text) if 'File "' in text and not text.lstrip().startswith("File") else None
-        if m is not None and not m.group("p").lstrip().startswith(("|", "#", ">", "│", "File", "Traceback", '"', "'", "{")):
-            candidates[_mask(m.group("p"))] = candidates.get(_mask(m.group("p")), 0) + 1
-            if candidates[_mask(m.group("p"))] >= 2 and _mask(m.group("p")) not in found:
-                p = m.group("p")
-                if p.endswith((":", "]", "|", ">", ")", "-")) and len(p) < 80:
-                    found[_mask(p)] = _generalise(p + (" " if p.endswith((":", "|")) else ""))
-    if not found:
-        dominant = _dominant(texts)
-        if dominant is not None:
-            found["dominant"] = dominant
-    return [(p, _reader) for p in found.values()]
-
-
-def _follows(text: str, pattern: re.Pattern[str]) -> bool:
-    m = pattern.match(text)
-    return m is not None and text[m.end() :].lstrip().startswith('File "') and text[m.end() :].startswith(" ")
-
-
-def _mask(prefix: str) -> str:
-    return re.sub(r"\d+", "0", prefix)
-
-
-def _generalise(prefix: str) -> re.Pattern[str]:
-    parts = re.split(r"(\d+| +)", prefix)
-    body = "".join(
-        r"\d+" if p.isdigit() else (r" *" if p.isspace() and i == len(parts) - 2 else " +" if p.isspace() else re.escape(p))
-        for i, p in enumerate(parts)
-        if p
-    )
-    if prefix.endswith(" "):  # blank lines lose the blank, and the text's own indentation must stay
-        body = body[: body.rfind(" ")] + "(?: |$)" if body.endswith((" *", " +")) else body
-    return re.compile("^" + body)
-
-
-def _dominant(texts: Sequence[str]) -> re.Pattern[str] | None:
-    """``11: `` or ``node-02: `` before nearly every line of the block."""
-    filled = [t for t in texts if t.strip()]
-    if len(filled) < 2:
-        return None
-    head = filled[:24]  # a prefix of nearly every line stands before most of the first ones too
-    if sum(1 for t in head if _ANY_LABEL.match(t)) < 0.6 * len(head):
-        return None
-    for numbered, taken in (
-        (_NUMBERED, r"^ *(?P<{}>\d{{1,6}}):(?: |$)"),
-        (_BRACKETED, r"^ *\[(?P<{}>\d{{1,6}})\]:?(?: |$)"),
-        (_BARRED, r"^ *(?P<{}>\d{{1,6}}) ?[|\t│](?: |$)"),
-    ):
-        values = [int(m.group(1)) for t in filled if (m := numbered.match(t))]
-        if len(values) >= 0.9 * len(filled):
-            # Numbers that only ever grow count lines (a pager, a web page); numbers that come again name ranks.
-            counting = len(values) > 2 and all(a < b for a, b in itertools.pairwise(values))
-            return re.compile(taken.format("lineno" if counting else "dominant"))
-    names = [m.group(1) for t in filled if (m := _NAMED.match(t)) and not _NOT_NAMES.search(m.group(1))]
-    if len(names) >= 0.9 * len(filled) and len(filled) >= 3 and len(set(names)) <= max(1, len(filled) // 2):
-        choice = "|".join(sorted({re.escape(n) for n in names}, key=len, reverse=True))
-        return re.compile(rf"^(?:{choice}):(?: |$)")
-    return None
-
-
-def _reader(prefix: str) -> tuple[str, Tags]:
-    """Stream key and tags of a learned prefix."""
-    key = prefix.strip()
-    bare = key.strip("[]():|<>- ")
-    if bare.isdigit():
-        return key, Tags(rank=int(bare))
-    local = _LOCAL_WORD.search(bare)
-    rank = _RANK_WORD.search(bare)
-    if rank or local:
-        return key, Tags(
-            rank=int(rank.group(1)) if rank else None,
-            local_rank=int(local.group(1)) if local else None,
-        )
-    if re.fullmatch(r"[A-Za-z][\w.-]*", bare):
-        return key, Tags(host=bare)
-    return key, Tags(process=bare or None)
-
-
-def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
-    """Take the prefixes off a block of lines. Also returns the log level of each line that had one, by index."""
-    texts = [line.text for line in lines]
-    out = list(lines)
-    levels: dict[int, str] = {}
-    changed = False
-    for i, text in enumerate(texts):
-        if not text or text[0] in _FAST_PLAIN:
-            continue
-        s = strip_prefixes(text)
-        if s.shape:
-            changed = True
-            line = out[i]
-            out[i] = Line(line.no, line.start, line.end, s.text, s.shape, s.stream, s.tags)
-            if s.level:
-                levels[i] = s.level
-    learned = learn([line.text for line in out]) if changed else learn(texts)
-    for pattern, read in learned:
-        for i, line in enumerate(out):
-            m = pattern.match(line.text)
-            if m is None or not m.group():
-                continue
-            key, tags = ("", NO_TAGS) if "lineno" in pattern.groupindex else read(m.group())
-            rest = line.text[m.end() :]
-            shape, stream = f"{line.shape}+learned".lstrip("+"), line.stream + key
-            merged = merge_tags(line.tags, tags)
-            again = strip_prefixes(rest)
-            if again.shape:
-                rest, shape, stream = again.text, f"{shape}+{again.shape}", stream + again.stream
-                merged = merge_tags(again.tags, merged)
-            out[i] = Line(line.no, line.start, line.end, rest, shape, stream, merged)
-    return out, levels

@@ -1,0 +1,228 @@
+"""Prefixes that a block of lines teaches: any text at all, believed because it comes again.
+
+An elastic prefix template, ``node-02: ``, ``11: ``, a collector's own label: the same text (but for its numbers)
+stands before nearly every line of the block, or before a failure's opening line and the lines under it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from tbparse.records import NO_TAGS, Line, Tags, merge_tags
+from tbparse.text.prefixes import strip_prefixes
+
+MOST = 0.9
+"""Share of the filled lines before which a label must stand to be believed for the block as a whole."""
+MAX_LABEL = 100
+_SAMPLE = 400
+
+# Lines that open a failure, in whatever dialect: what stands before them is a prefix if it comes again below.
+_OPENER = re.compile(
+    r"(?:\+ Exception Group )?Traceback \(most recent call last\)|[╭┌][─-]+ ?Traceback|-{70,}$|={8,} (?:FAILURES|ERRORS|test session starts)|Fatal Python error: "
+    r"|[Uu]sage: |terminate called|File \"[^\"]+\", line \d+$"
+)
+_FILE = re.compile(r'^(?P<lead>.*?\S.*?) {1,4}File "[^"]+", line \d+')
+_GUTTER = re.compile(r"[ ]*[|+ ]*[|+][ ]*$")
+_NAMED = re.compile(r"^([A-Za-z][\w.-]*\d[\w.-]*|[a-z][\w-]*): ")
+_NOT_NAMES = re.compile(
+    r"(?i)^(?:wandb|error|warning|info|note|usage|hint|fatal|python\d*|bash|sh|tail|file|raise|except|try|else|finally|what)$|error$"
+)
+_WORDS = re.compile(
+    r"(?i)^\W*(?:step|epoch|iter\w*|batch|loss|train\w*|eval\w*|file|frame|traceback|e|return|self\S*|raise|\S*error|\{.*|#\d*|\(.*)\W*\d*\W*$"
+)
+_CLOCKS = re.compile(r"\d+[:.]\d+(?:[:.,]\d+)*")
+_RANK_WORD = re.compile(r"(?:^|[^A-Za-z])(?:rank|r|R|RANK)[ =:#-]?(\d+)(?![\w.])")
+_LOCAL_WORD = re.compile(r"(?:local_rank|local|l|LOCAL_RANK)[ =:#-]?(\d+)(?![\w.])")
+_NO_LEAD = ("Original", "traceback :", "raise", "=", "(", '"', "'", "#", "│", "Exception")
+
+
+def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
+    """Take all prefixes off a block of lines. Also returns the log level of each line that had one, by index."""
+    out = list(lines)
+    levels: dict[int, str] = {}
+    for i, line in enumerate(out):
+        if line.text and line.text[0] not in " \t":
+            _certain(out, levels, i)
+    for _ in range(2):
+        patterns = learn([line.text for line in out])
+        if not patterns:
+            break
+        for i in range(len(out)):
+            _taught(out, levels, i, patterns)
+    _dedent(out)
+    return out, levels
+
+
+def _certain(out: list[Line], levels: dict[int, str], i: int) -> None:
+    """Take the certain prefixes off line ``i``, in place."""
+    line = out[i]
+    s = strip_prefixes(line.text)
+    if s.shape:
+        shape = f"{line.shape}+{s.shape}" if line.shape else s.shape
+        out[i] = Line(line.no, line.start, line.end, s.text, shape, line.stream + s.stream, merge_tags(s.tags, line.tags))
+        if s.level:
+            levels[i] = s.level
+
+
+def _taught(out: list[Line], levels: dict[int, str], i: int, patterns: Sequence[re.Pattern[str]]) -> None:
+    """Take a learned prefix off line ``i``, and what is certain behind it, in place."""
+    line = out[i]
+    for pattern in patterns:
+        m = pattern.match(line.text)
+        if m is None or not m.group():
+            continue
+        key, tags = ("", NO_TAGS) if "lineno" in pattern.groupindex else _read(m.group())
+        shape = f"{line.shape}+learned" if line.shape else "learned"
+        out[i] = Line(line.no, line.start, line.end, line.text[m.end() :], shape, line.stream + key, merge_tags(line.tags, tags))
+        if out[i].text and out[i].text[0] not in " \t":
+            _certain(out, levels, i)
+        return
+
+
+def learn(texts: Sequence[str]) -> list[re.Pattern[str]]:
+    """Patterns of the prefixes that a block teaches; none for a block without any."""
+    filled = [t for t in texts if t.strip()]
+    if len(filled) < 2:
+        return []
+    label = _numbers(filled) or _label(filled) or _names(filled)
+    if label is not None:
+        return [label]
+    found: dict[str, re.Pattern[str]] = {}
+    for i, text in enumerate(texts):
+        opener = _OPENER.search(text)
+        lead = text[: opener.start()] if opener else None
+        if lead is None and 'File "' in text and not text.lstrip().startswith("File"):
+            m = _FILE.match(text)
+            lead = f"{m['lead']} " if m else None
+        if not lead or not lead.strip(" |+>\t"):
+            continue
+        lead = _GUTTER.sub("", lead) if _GUTTER.search(lead) and not lead.rstrip().endswith(" |") else lead
+        lead = _one_blank(lead, text)
+        if not lead.strip() or len(lead) > MAX_LABEL or _mask(lead) in found or lead.strip().endswith(_NO_LEAD):
+            continue
+        pattern = _generalise(lead)
+        below = sum(
+            1 for t in texts[i + 1 : i + 40] if (k := pattern.match(t)) and (t[k.end() :][:1] in " |─╰" or not t[k.end() :])
+        )
+        if below >= 2 or (below == 1 and opener is not None and "Traceback" in opener.group()):
+            found[_mask(lead)] = pattern
+    return list(found.values())
+
+
+def _one_blank(lead: str, text: str) -> str:
+    """The lead with at most one blank at its end: the others are the text's own indentation."""
+    bare = lead.rstrip(" ")
+    return f"{bare} " if text[len(bare) : len(bare) + 1] == " " else bare
+
+
+def _mask(prefix: str) -> str:
+    return re.sub(r"\d+", "0", prefix)
+
+
+def _generalise(prefix: str) -> re.Pattern[str]:
+    """The prefix with its numbers left open; a blank at its end may be missing where the line ends."""
+    bare = prefix.rstrip(" ")
+    body = "".join(r"\d+" if p.isdigit() else " +" if p.isspace() else re.escape(p) for p in re.split(r"(\d+| +)", bare) if p)
+    return re.compile(f"^{body}{'(?: |$)' if bare != prefix else ''}")
+
+
+def _numbers(filled: Sequence[str]) -> re.Pattern[str] | None:
+    """``11: ``, ``[3] `` or ``12 | `` before nearly every line."""
+    head = filled[:24]
+    if sum(1 for t in head if t.lstrip(" [")[:1].isdigit()) < 0.6 * len(head):
+        return None
+    for form in (
+        r"^ *(?P<{}>\d{{1,6}}):(?: |$)",
+        r"^ *\[(?P<{}>\d{{1,6}})\]:?(?: |$)",
+        r"^ *(?P<{}>\d{{1,6}}) ?[|\t│](?: |$)",
+        r"^ *(?P<{}>\d{{1,6}})(?: {{1,2}}|$)",
+    ):
+        pattern = re.compile(form.format("n"))
+        values = [int(m["n"]) for t in filled if (m := pattern.match(t))]
+        if len(values) >= MOST * len(filled):
+            # Numbers that only ever grow count lines (a pager, a web page); numbers that come again name ranks.
+            counting = len(values) > 2 and all(a < b for a, b in itertools.pairwise(values))
+            if not counting and form.endswith("|$)") and "[:]" not in form and form.startswith(r"^ *(?P<{}>\d{{1,6}})(?: "):
+                return None  # a bare number may be data
+            return re.compile(form.format("lineno" if counting else "n"))
+    return None
+
+
+def _label(filled: Sequence[str]) -> re.Pattern[str] | None:
+    """The same first words (but for numbers) before nearly every line, if they look like a label and not like text."""
+    sample = filled[:_SAMPLE]
+    firsts = Counter(_mask(t.split(None, 1)[0]) for t in sample)
+    token, count = firsts.most_common(1)[0]
+    if count < MOST * len(sample) or len(sample) < 3 or _WORDS.match(token):
+        return None
+    if not (re.search(r"[:|>\])›»/@-]$|\d", token) or re.search(r"^[<\[(]", token)) and not _second_constant(sample):
+        return None
+    rows = [t for t in sample if _mask(t.split(None, 1)[0]) == token]
+    indent = min(len(t) - len(t.lstrip(" ")) for t in rows)
+    words = rows[0].split()
+    taken = 1
+    while taken < min(4, len(words) - 1):
+        seconds = Counter(_mask(w[taken]) if len(w := t.split()) > taken else "" for t in rows)
+        word, often = seconds.most_common(1)[0]
+        if not word or often < MOST * sum(1 for t in rows if len(t.split()) > taken) or _WORDS.match(word):
+            break
+        taken += 1
+    longest = max(rows, key=lambda t: len(t.split()))
+    m = re.match(rf" {{{indent}}}(?:\S+ +){{{taken - 1}}}\S+", longest)
+    if m is None:
+        return None
+    body = "".join(
+        r"\d+" if p.isdigit() else " +" if p.isspace() else re.escape(p) for p in re.split(r"(\d+| +)", m.group().lstrip(" ")) if p
+    )
+    short = "".join(r"\d+" if p.isdigit() else re.escape(p) for p in re.split(r"(\d+)", m.group().split()[0]) if p)
+    return re.compile(f"^ {{{indent}}}(?:{body}(?: |$)|{short}$)") if taken > 1 else re.compile(f"^ {{{indent}}}{body}(?: |\t|$)")
+
+
+def _second_constant(sample: Sequence[str]) -> bool:
+    seconds = Counter(_mask(w[1]) if len(w := t.split()) > 1 else "" for t in sample)
+    word, count = seconds.most_common(1)[0]
+    return bool(word) and count >= MOST * len(sample) and not word[:1].isalnum()
+
+
+def _names(filled: Sequence[str]) -> re.Pattern[str] | None:
+    """``gpu-a: `` and ``gpu-b: ``: several hosts' names before nearly every line."""
+    names = [m.group(1) for t in filled[:_SAMPLE] if (m := _NAMED.match(t)) and not _NOT_NAMES.search(m.group(1))]
+    if len(names) < MOST * len(filled[:_SAMPLE]) or len(names) < 3 or len(set(names)) > max(1, len(names) // 2):
+        return None
+    choice = "|".join(sorted({re.escape(n) for n in names}, key=len, reverse=True))
+    return re.compile(rf"^(?:{choice}):(?: |$)")
+
+
+def _read(prefix: str) -> tuple[str, Tags]:
+    """Stream key and tags of a learned prefix. Clocks in it do not say who writes."""
+    key = _CLOCKS.sub("", prefix).strip()
+    bare = key.strip("[]():|<>- ")
+    if bare.isdigit():
+        return key, Tags(rank=int(bare))
+    local, rank = _LOCAL_WORD.search(bare), _RANK_WORD.search(bare)
+    if rank or local:
+        return key, Tags(int(rank[1]) if rank else None, int(local[1]) if local else None)
+    if re.fullmatch(r"[A-Za-z][\w.-]*", bare):
+        return key, Tags(host=bare)
+    return key, Tags(process=bare or None)
+
+
+def _dedent(out: list[Line]) -> None:
+    """Blanks before every line are a prefix too: take off what all lines share, by kind of prefix, in place."""
+    least: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    for line in out:
+        if line.text:
+            indent = len(line.text) - len(line.text.lstrip(" \t"))
+            least[line.shape] = min(least.get(line.shape, 99), indent)
+            counts[line.shape] += 1
+            if not any(least.values()):
+                pass
+    shapes = {s for s, n in least.items() if n and counts[s] >= 3}
+    if shapes:
+        for i, line in enumerate(out):
+            if line.shape in shapes and line.text:
+                out[i] = line._replace(text=line.text[least[line.shape] :])
