@@ -258,7 +258,7 @@ def _unruled(cause: Candidate) -> dict[str, Any]:
 def _confidence(cause: Candidate) -> model.Confidence:
     failure, match = cause.failure, cause.root.match
     if failure.damaged or cause.tier in (Tier.BARE, Tier.CLOSING, Tier.WRAPPER, Tier.DEMOTED, Tier.THREAD):
-        return "low" if failure.damaged or match is None or cause.tier is not Tier.DEMOTED else "medium"
+        return "low"
     if match is not None and not match.rule.generic and cause.tier in _LOCAL_TIERS:
         return "high"
     return "medium"

@@ -23,12 +23,13 @@ class Tier(IntEnum):
     CRASH = 2
     BARE = 3
     DEATH = 4
-    EFFECT = 5
-    CLOSING = 6
-    WRAPPER = 7
-    DEMOTED = 8
-    THREAD = 9
-    NOTHING = 10
+    LOGGED = 5
+    EFFECT = 6
+    CLOSING = 7
+    WRAPPER = 8
+    DEMOTED = 9
+    THREAD = 10
+    NOTHING = 11
 
 
 TIER_WORDS = {
@@ -37,6 +38,7 @@ TIER_WORDS = {
     Tier.CRASH: "native code crashed",
     Tier.BARE: "an exception line without its traceback",
     Tier.DEATH: "a worker died by a signal",
+    Tier.LOGGED: "printed through a logger",
     Tier.EFFECT: "an effect of another rank's failure",
     Tier.CLOSING: "a launcher's or a shell's closing line",
     Tier.WRAPPER: "a launcher's wrapper: it only says that a child failed",
@@ -76,8 +78,12 @@ def rate(candidate: Candidate) -> None:
         candidate.tier = Tier.NOTHING
     elif failure.fate == "thread":
         candidate.tier = Tier.THREAD
-    elif failure.fate in ("logged", "survived"):
+    elif failure.fate == "survived":
         candidate.tier = Tier.DEMOTED
+    elif failure.fate == "logged":
+        candidate.tier = Tier.EFFECT if rule is not None and rule.symptom else Tier.LOGGED
+        if candidate.root.link.exception is None:
+            candidate.tier = Tier.DEMOTED
     elif failure.kind in ("scheduler", "kernel"):
         if rule is None:
             candidate.tier = Tier.NOTHING if failure.kind == "kernel" else Tier.CLOSING
@@ -226,6 +232,9 @@ def settle(candidates: list[Candidate], exits: Sequence[RankExit], *, failed: bo
             continue
         if failed is False and not c.failure.caught:
             continue
+        if c.failure.kind == "launcher" and c.tier is Tier.DEATH:
+            named = {e.pid for e in exits if e.named_root and e.pid is not None}
+            c = next((x for x in ranked if x.tier is c.tier and x.failure.kind == "launcher" and x.failure.pid in named), c)
         if c.failure.kind == "native" and c.root.link.exception is None:
             c = _typed(c, ranked)
         if failed is None and c.tier >= Tier.DEMOTED and c.failure.fate == "survived":

@@ -135,6 +135,11 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
             rate(hint)
             candidates.append(hint)
             cause = hint
+    if cause is None and failed is None and job.last_lines and _PARTING.match(job.last_lines[-1].text):
+        cause = _bare_exit(job, rules, evidence, notes, 1)
+        cause.failure.exit_code = None
+        cause.why = "the log ends with it"
+        candidates.append(cause)
     if failed and cause is None and returncode:
         cause = _bare_exit(job, rules, evidence, notes, returncode)
         candidates.append(cause)
@@ -224,19 +229,24 @@ def _hint(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str]) -> Can
     return _line_candidate(job.evidence[best[1]], best[2], rules, evidence, notes)
 
 
+_NOISE = re.compile(r"^(?:wandb: |.*Warning: |  |\t|.*resource_tracker|Exception ignored)")
+
+
+def _last_line(job: Job) -> Line | None:
+    """The last line that could be somebody's parting words: no progress, no warning, no launcher's closing line."""
+    for line in reversed(job.last_lines):
+        text = line.text
+        if text.strip() and not f.PROGRESS.search(text) and not _CLOSING_TEXT.match(text) and not _NOISE.match(text):
+            return line
+    return None
+
+
 def _bare_exit(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str], returncode: int) -> Candidate:
     """A job of which only the return code tells that it failed, with its last words."""
     signal, code = decode_returncode(returncode)
     line = None
     if signal is None:
-        line = next(
-            (
-                x
-                for x in reversed(job.last_lines)
-                if x.text.strip() and not f.PROGRESS.search(x.text) and not _CLOSING_TEXT.match(x.text)
-            ),
-            None,
-        )
+        line = _last_line(job)
     if line is None:
         line = job.last_lines[-1] if job.last_lines else Line(1, 0, 0, "")
         message = f"killed by {signal_name(signal) or f'signal {signal}'}" if signal is not None else None
@@ -287,6 +297,9 @@ def _last_words(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str], 
         return candidate
     return None
 
+
+_PARTING = re.compile(r"^(?:[\w./-]+: )?(?:[Ee]rror|ERROR|[Ff]atal(?: error)?|FATAL|[\w ]{0,24} error): \S")
+"""A log's last line that can only be a program's last complaint."""
 
 _NTSTATUS = {0xC0000005: 11, 0xC0000374: 6, 0xC0000409: 6, 0xC000013A: 2, 0xC00000FD: 11, 0xC000001D: 4, 0xC0000094: 8}
 

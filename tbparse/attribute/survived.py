@@ -32,7 +32,8 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
             len(page.lines),
         )
         seen = {page.texts[i] for i in progress if end < i < max(until, end + MAX_LOOK)}
-        if len(seen) >= PROGRESS_LINES or any(f.SUCCESS.search(t) and "train_runtime" in t for t in seen):
+        enough = 1 if failure.fate == "thread" else PROGRESS_LINES
+        if len(seen) >= enough or any(_strong_success(t) for t in seen):
             failure.fate, failure.fate_why = "survived", "the same process went on with its work"
 
 

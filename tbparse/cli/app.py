@@ -10,8 +10,7 @@ from tbparse.cli import doctor, explain, rules, schema
 from tbparse.cli.terminal import write
 
 _HELP = (
-    "Says why a training job died: the root exception, where in your code, on which rank, "
-    "and whether running it again would help."
+    "Says why a training job died: the root exception, where in your code, on which rank, and whether running it again would help."
 )
 app = typer.Typer(
     name="tbparse",

@@ -14,6 +14,8 @@ from tbparse.errors import InputError, UsageError
 from tbparse.render import FORMATS, renderer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tbparse.attribute.origin import PathSettings
     from tbparse.classify import Explainer
     from tbparse.render.report import Report
@@ -39,7 +41,9 @@ Profile = Annotated[
         "--profile", metavar="job|tests", help="tests: many short processes share a GPU, so running out of its memory passes."
     ),
 ]
-ByVerdict = Annotated[bool, typer.Option("--exit-code", help="Exit with 0 for clean, 1 real, 75 transient, 3 unknown; of several logs the worst.")]
+ByVerdict = Annotated[
+    bool, typer.Option("--exit-code", help="Exit with 0 for clean, 1 real, 75 transient, 3 unknown; of several logs the worst.")
+]
 Returncode = Annotated[
     int | None,
     typer.Option("--returncode", metavar="N", help="What the job exited with; -9 or 137 for SIGKILL.", show_default=False),
@@ -142,10 +146,21 @@ def _report(target: str | None, settings: Settings, *, titled: bool, why: bool, 
     if settings.log_dir is not None:
         from tbparse.logs.directory import join_log_dir
 
+        _note_runs(Path(settings.log_dir))
         join_log_dir(explainer, Path(settings.log_dir), paths=settings.paths)
     answer = explainer.finish(settings.returncode)
     name = "standard input" if target == "-" else target
     return Report(answer, explainer.job, name=name, titled=titled, why=why, every=every)
+
+
+def _note_runs(root: Path) -> None:
+    """Say so when a folder holds more than one run: nodes of one job, or earlier runs, which the layout does not tell."""
+    from tbparse.logs.directory import runs
+
+    found = runs(root)
+    if len(found) > 1:
+        names = ", ".join(p.name for p in found[:4]) + (", …" if len(found) > 4 else "")
+        message(f"tbparse: {root}: holds {len(found)} runs ({names}), read as one job; give one of them to ask about it alone")
 
 
 def _read(explainer: Explainer, target: str, settings: Settings) -> None:
@@ -156,10 +171,12 @@ def _read(explainer: Explainer, target: str, settings: Settings) -> None:
 
         from tbparse.logs.directory import join_log_dir
 
+        _note_runs(Path(target))
         join_log_dir(explainer, Path(target), paths=settings.paths)
         return
     source = LogSource(target)
     for chunk in source.chunks():
         explainer.feed(chunk)
-    for note in source.notes:
-        message(f"tbparse: {source.name}: {note}")
+    explainer.job.notes.extend(source.notes)
+    if source.size == 0:
+        message(f"tbparse: {source.name}: is empty: nothing was printed, or it went elsewhere")

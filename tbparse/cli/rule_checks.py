@@ -23,10 +23,10 @@ def check_paths(paths: Sequence[str]) -> tuple[int, list[RuleProblem]]:
     for given in paths:
         path = Path(given)
         if path.is_dir():
-            found = {p: rule_id for rule_id, p in rule_files(path)}
-            if not found:
+            below = {p: rule_id for rule_id, p in rule_files(path)}
+            if not below:
                 problems.append(RuleProblem(given, 0, 0, "no rule files (*.yaml) below this folder"))
-            files |= found
+            files |= below
         elif path.is_file():
             files[path] = f"{path.resolve().parent.name}/{path.stem}"
         else:
@@ -38,11 +38,12 @@ def check_paths(paths: Sequence[str]) -> tuple[int, list[RuleProblem]]:
             problems += unreadable
             continue
         site = isinstance(data, dict) and "match" not in data and bool(data.keys() & {"disable", "override"})
-        problems += validate(path, SiteFile if site else Rule)[1]
-        if "/" not in rule_id:
-            problems.append(RuleProblem(str(path), 1, 1, "a rule lies in the folder of its area: <area>/<rule>.yaml"))
+        found = validate(path, SiteFile if site else Rule)[1]
+        if "/" not in rule_id and not site:
+            found.append(RuleProblem(str(path), 1, 1, "a rule lies in the folder of its area: <area>/<rule>.yaml"))
         if isinstance(data, dict):
-            problems += _references(path, data, known)
+            found += _references(path, data, known)
+        problems += sorted(found, key=lambda p: (p.line, p.column))
     return len(files), problems
 
 

@@ -35,11 +35,13 @@ _SRUN = re.compile(
     r"^.*srun: error: (?P<host>[\w.-]+): tasks? (?P<tasks>[\d,\-]+): (?P<how>Exited with exit code (?P<code>\d+)|Killed|Terminated|Aborted|Segmentation fault|Bus error|Out Of Memory|Floating point exception|Illegal instruction)(?: \(core dumped\))?.*$",
     re.MULTILINE,
 )
+_CONTAINER = re.compile(r"^(?:.*\| )?(?P<host>[\w.-]+) exited with code (?P<code>\d+)$")
 _NOTICES = (
     (re.compile(r"failed \(exitcode: "), _AGENT, "torchrun"),
     (re.compile(r"exits with return code = "), _DEEPSPEED, "deepspeed"),
     (re.compile(r"noticed that process rank "), _MPIRUN, "mpirun"),
     (re.compile(r"srun: error: "), _SRUN, "srun"),
+    (re.compile(r" exited with code \d+$", re.MULTILINE), _CONTAINER, "docker"),
 )
 _SPAWN_SIGNAL = re.compile(r"process (?P<rank>\d+) terminated with signal (?P<name>SIG\w+)")
 _SHELL_SIGNAL = {
@@ -52,7 +54,7 @@ class ElasticDialect:
     """Row 12 of the dialects, and the closing lines of other launchers."""
 
     name = "elastic"
-    triggers = (" FAILED", "exitcode", "exits with return code", "noticed that process rank", "srun: error:")
+    triggers = (" FAILED", "exitcode", "exits with return code", "noticed that process rank", "srun: error:", " exited with code ")
 
     def read(self, page: Page) -> list[Failure]:
         out: list[Failure] = []

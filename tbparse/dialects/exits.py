@@ -10,7 +10,7 @@ import re
 from tbparse.dialects.base import Page
 from tbparse.records import Failure, Link
 
-_USAGE = re.compile(r"^[ \t]*(?:usage|Usage|USAGE): ?\S?", re.MULTILINE)
+_USAGE = re.compile(r"^[ \t]*(?:ERROR: )?(?:usage|Usage|USAGE): ?\S?", re.MULTILINE)
 _ERROR = re.compile(r": error: ")
 _REFUSED = re.compile(
     r"can't |No module named|module specification|not found|No such file|Permission denied|cannot execute|bad interpreter"
@@ -19,9 +19,11 @@ _ARGPARSE = re.compile(r"^(?P<prog>[^\s:][^:\n]{0,120}?): error: (?P<message>.+)
 _CLICK = re.compile(r"^(?:Error: (?P<message>.+)|[╭┌+][─-]+ Error [─-]+[╮┐+])$", re.MULTILINE)
 _ERROR_TITLE = re.compile(r"^Error: |[─-] Error [─-]", re.MULTILINE)
 # fire, absl and pytest refuse a command line in words of their own, without a usage text above.
-_OWN_WORDS = re.compile(r"Could not consume arg|Flags parsing error|file or directory not found|unrecognized arguments")
+_OWN_WORDS = re.compile(
+    r"Could not consume arg|Flags parsing error|file or directory not found|unrecognized arguments|ERROR: not found: "
+)
 _OWN = re.compile(
-    r"^(?:ERROR: (?:Could not consume arg: .*|file or directory not found: .*|unrecognized arguments: .*|not found: .*)|FATAL Flags parsing error:.*)$"
+    r"^(?:(?:ERROR: )?(?:Could not consume arg: .*|file or directory not found: .*)|ERROR: (?:unrecognized arguments: .*|not found: .*)|FATAL Flags parsing error:.*)$"
 )
 _TRY_HELP = re.compile(r"^Try '.+' for help\.$", re.MULTILINE)
 _CANNOT_OPEN = re.compile(
@@ -68,7 +70,7 @@ class ExitDialect:
     def read(self, page: Page) -> list[Failure]:
         out = []
         for i, text in page.find(_ERROR):
-            if not _ARGPARSE.match(text) or not self._usage_above(page, i, 120):
+            if not _ARGPARSE.match(text) or not self._usage_above(page, i, 600):
                 continue
             out.append(self._make(page, i, text.strip(), "usage", 2))
         for i, text in page.find(_ERROR_TITLE):
@@ -126,6 +128,15 @@ class ExitDialect:
         failure.exit_code = code
         return failure
 
+    def _blank_inside(self, page: Page, j: int) -> bool:
+        """A blank line within Hydra's text: what it begins with stands somewhere in the paragraph above."""
+        k = j - 1
+        while k >= 0 and page.texts[k].strip():
+            if _HYDRA_FIRST.match(page.texts[k]):
+                return True
+            k -= 1
+        return False
+
     def _hydra(self, page: Page, i: int) -> Failure | None:
         """The text above Hydra's closing hint, when no traceback stands there."""
         j = i - 1
@@ -135,7 +146,7 @@ class ExitDialect:
         if "HYDRA_FULL_ERROR" in page.texts[i] and not page.texts[i].startswith("Set "):
             end = j = i
         first = -1
-        while j >= 0 and end - j < 25 and not page.taken[j] and page.texts[j].strip():
+        while j >= 0 and end - j < 40 and not page.taken[j] and (page.texts[j].strip() or self._blank_inside(page, j)):
             if _HYDRA_FIRST.match(page.texts[j]) and not page.texts[j].startswith("Error executing"):
                 first = j  # the highest line of the paragraph that can begin it
             j -= 1

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 
 from tbparse.dialects.base import Page
+from tbparse.dialects.frames import read_frame
 from tbparse.records import Failure, Frame, Link
 
 _FATAL = re.compile(
-    r"^(?:.*[^\w\s])?\s?(?:Fatal Python error: (?P<what>.+)|Windows fatal exception: (?P<windows>.+)|(?P<later>Timeout \(\d[\d:.]*\)!))$",
+    r"^(?:.*[^\w\s])?[ \t]?(?:Fatal Python error: (?P<what>.+)|Windows fatal exception: (?P<windows>.+)|(?P<later>Timeout \(\d[\d:.]*\)!))$",
     re.MULTILINE,
 )
 _THREAD = re.compile(r"^(?P<current>Current thread|Thread) 0x[0-9a-fA-F]+(?: \[[^\]]*\])?(?: [^()]*)?\(most recent call first\):$")
@@ -19,6 +20,8 @@ _FRAME = re.compile(r'^\s*File "(?P<path>[^"]+)", line (?P<line>\d+|\?\?\?) in (
 _TAIL = re.compile(
     r"^(?:Extension modules:|Current thread's C stack|\s*Binary file|Python runtime state|<truncated|\s*<no Python frame>|\s*\.\.\.)"
 )
+_TIMEOUT = re.compile(r"^\++ Timeout \++$", re.MULTILINE)
+_STACK = re.compile(r"^~+ Stack of (?P<name>.+?) \(\d+\) ~+$")
 _SIGNALS = {
     "Segmentation fault": 11, "Aborted": 6, "Bus error": 7, "Floating point exception": 8, "Floating-point exception": 8,
     "Illegal instruction": 4, "access violation": 11,
@@ -29,7 +32,7 @@ class FaultDialect:
     """Row 14 of the dialects."""
 
     name = "faulthandler"
-    triggers = ("Fatal Python error", "Windows fatal exception", "(most recent call first):", "Timeout (")
+    triggers = ("+ Timeout +", "Fatal Python error", "Windows fatal exception", "(most recent call first):", "Timeout (")
 
     def read(self, page: Page) -> list[Failure]:
         out = []
@@ -65,4 +68,29 @@ class FaultDialect:
                 )
             page.take(i, max(i, j - 1))
             out.append(failure)
+        out += self._timeouts(page)
+        return out
+
+    def _timeouts(self, page: Page) -> list[Failure]:
+        """pytest-timeout's dump: ``+++ Timeout +++``, a stack a thread, outermost first, ``+++ Timeout +++``."""
+        marks = [i for i, _ in page.find(_TIMEOUT)]
+        out = []
+        for start, end in zip(marks[::2], marks[1::2], strict=False):
+            stacks: dict[str, list[Frame]] = {}
+            name = ""
+            for text in page.texts[start + 1 : end]:
+                if m := _STACK.match(text):
+                    name = m["name"]
+                elif frame := read_frame(text):
+                    stacks.setdefault(name, []).append(frame)
+                elif stacks.get(name) and text.startswith("    ") and stacks[name][-1].source is None:
+                    stacks[name][-1].source = text.strip()
+            frames = stacks.get("MainThread") or next(iter(stacks.values()), [])
+            link = Link(None, "Timeout", frames, line=page.lines[start], first_line=page.lines[start])
+            out.append(
+                Failure(
+                    "fault", self.name, [link], page.lines[start], page.lines[end], page.lines[start].stream, page.lines[start].tags
+                )
+            )
+            page.take(start, end)
         return out

@@ -52,6 +52,9 @@ _STOP = re.compile(
     | Fatal\ Python\ error
     | terminate\ called
     | \#\#\[\w+\]
+    | (?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN)\b
+    | (?:Message|Arguments):\ ['"(]
+    | \+{3,}\ Timeout
     | (?:subprocess|torch\.distributed\.elastic\.multiprocessing\.errors)\.\w+:
     | .*\bSending\ process\ \d+\ closing\ signal
     | .*\bfailed\ \(exitcode:
@@ -104,6 +107,9 @@ def scattered_frames(texts: Sequence[str]) -> list[Frame]:
     return list(found.values())
 
 
+_NOT_TYPES = frozenset({"Message", "Arguments", "Traceback", "File", "Call", "Stack"})
+
+
 def split_exception(text: str, *, lone: bool = False) -> tuple[str, str | None, str | None] | None:
     """``(type, message, type in parentheses)`` of an exception line, or None.
 
@@ -114,6 +120,8 @@ def split_exception(text: str, *, lone: bool = False) -> tuple[str, str | None, 
     if m is None:
         return None
     kind, message = m["type"], m["message"]
+    if kind in _NOT_TYPES:
+        return None
     if not lone:
         last = kind.rpartition(".")[2]
         if not (last[:1].isupper() or "." in kind or last.endswith(("error", "timeout"))):

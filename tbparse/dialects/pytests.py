@@ -19,6 +19,8 @@ _SECTION = re.compile(r"^=+ (?P<name>[^=]+?) =+$")
 _SESSION = re.compile(r"^=+ (?:test session starts|FAILURES|ERRORS|short test summary info) =+$", re.MULTILINE)
 _TEST = re.compile(r"^_{3,} (?P<name>.+?) _{3,}$")
 _CAPTURED = re.compile(r"^-{3,} ?Captured .*-{3,}$")
+_LIVE = re.compile(r"^-{3,} live log \w+ -{3,}$")
+_OUTCOME = re.compile(r"^(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN)\b.*\[ *\d+%\]|^\S+\.py::\S+")
 _WHERE = re.compile(r"^(?P<path>[^\s:][^:]*?|[A-Za-z]:\\[^:]*?):(?P<line>\d+): ?(?P<type>[A-Za-z_][\w.]*)?\s*$")
 _WHERE_IN = re.compile(r"^(?P<path>[^\s:][^:]*?|[A-Za-z]:\\[^:]*?):(?P<line>\d+): in (?P<function>\S+)$")
 _ERROR_LINE = re.compile(r"^E(?: {1,}(?P<text>.*))?$")
@@ -65,6 +67,13 @@ class PytestDialect:
                 if failure is not None:
                     out.append(failure)
                 page.take(i, i)
+            elif _LIVE.match(texts[i]):
+                end = i + 1
+                while end < len(texts) and not _OUTCOME.match(texts[end]) and not _SECTION.match(texts[end]):
+                    end += 1
+                page.take(i, end - 1)  # what a test logs while it runs is nobody's failure
+                i = end
+                continue
             elif _CAPTURED.match(texts[i]) or section in ("PASSES", "XFAILURES", "XPASSES", "warnings summary"):
                 end = i + 1
                 while end < len(texts) and not _SECTION.match(texts[end]) and not _TEST.match(texts[end]):

@@ -144,6 +144,10 @@ class ChainReader:
         line = self.lines[min(first, len(self.lines) - 1)]
         return Link(None, None, frames, line=line, first_line=line)
 
+    def frames_only(self, i: int) -> int:
+        """Where the frames from line ``i`` on end."""
+        return self._frames(i)[1]
+
     def _frames(self, i: int) -> tuple[list[Frame], int]:
         """Frames from ``i`` on; stops at the exception line or at what cannot be part of a traceback."""
         frames: list[Frame] = []
@@ -171,7 +175,8 @@ class ChainReader:
                         frames.append(joined)
                         i += 1
             elif f.HEADER.search(text):
-                if f.read_frame(texts[i + 1]) if i + 1 < n else False:
+                torn = i > 0 and ("File " in texts[i - 1] or f.HEADER.search(texts[i - 1]) is not None)
+                if torn and i + 1 < n and f.read_frame(texts[i + 1]):
                     self.damaged = self.damaged or "two tracebacks are mixed together"
                 else:
                     break
@@ -263,6 +268,10 @@ class ChainReader:
                 continue
             if lines[j].shape != shape:
                 break
+            if not nested and parts[0] and "ray::" in parts[0] and f.read_frame(t):
+                nested, j = self._nested(j)  # an actor's own traceback, quoted without a header
+                parts = [p for p in parts if f.is_source_text(p)]
+                continue
             stripped = t.strip()
             if stripped in f.SEPARATORS or (
                 stripped.startswith(("The above exception was", "During handling of")) and self._separator(j)

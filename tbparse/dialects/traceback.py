@@ -33,6 +33,7 @@ _FORWARD = re.compile(
 )
 _SIGNAL_HANDLER = re.compile(r"signal_handling\.py$|_utils/signal_handling")
 _ERRORS = {"ERROR", "CRITICAL", "FATAL", "EXCEPTION", "E", "F", "C", "error", "critical", "exception", "fatal"}
+_PYTEST_RECORD = re.compile(r"^(?:ERROR|CRITICAL) {2,}\S+:\S+:\d+ ")
 _NOTABLE = {
     "ERROR",
     "CRITICAL",
@@ -89,6 +90,10 @@ class TracebackDialect:
             lines[0] = lines[0]._replace(text=f.HEADER_TEXT + ":")
         stop = _first_taken(page, i, len(lines))
         reader = ChainReader(lines[:stop])
+        if not header and i and _FORWARD.search(page.texts[i - 1]):
+            end = i + max(1, reader.frames_only(0))  # frames that somebody printed to be helpful: no failure
+            page.take(i, end - 1)
+            return None, end
         links, used = reader.chain(0)
         end = i + used
         if not links or (not header and links[-1].exception is None and all(x.exception is None for x in links)):
@@ -212,10 +217,12 @@ def _first_taken(page: Page, i: int, count: int) -> int:
 def _set_fate(page: Page, i: int, failure: Failure) -> None:
     """What the lines above a traceback say of it."""
     j = i - 1
-    while j >= 0 and not page.texts[j].strip() and i - j < 3:
+    while j >= 0 and not page.texts[j].strip() and i - j < 3 and page.levels.get(j) not in _ERRORS:
         j -= 1
     above = page.texts[j] if j >= 0 else ""
     level = page.levels.get(i)
+    if level and i + 1 < len(page.lines) and page.lines[i + 1].shape == page.lines[i].shape:
+        level = None  # a collector or glog puts it before every line: that is no logging.exception
     fate: Fate | None = None
     why = None
     thread = _THREAD.match(above)
@@ -231,6 +238,8 @@ def _set_fate(page: Page, i: int, failure: Failure) -> None:
         fate, why = "logged", "it was printed by a logger or a callback"
     elif process:
         failure.tags = failure.tags._replace(process=failure.tags.process or process["name"])
+    elif _PYTEST_RECORD.match(above):
+        fate, why = "logged", "a test logged it"
     elif level in _NOTABLE:
         fate, why = "logged", "it was printed through a logger"
     elif (

@@ -8,7 +8,7 @@ LAUNCHER_WRAPPERS = frozenset({"CalledProcessError", "ChildFailedError", "Proces
 REMOTE_WRAPPERS = frozenset(
     {
         "ProcessRaisedException", "RemoteTraceback", "_RemoteTraceback", "RemoteError", "RayTaskError", "ChildProcessError",
-        "FailedJobError", "CellExecutionError",
+        "FailedJobError", "CellExecutionError", "PapermillExecutionError",
     }
 )  # fmt: skip
 

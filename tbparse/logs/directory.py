@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _ATTEMPT = re.compile(r"^attempt_(\d+)$")
 _NAMES = ("stderr.log", "stdout.log", "error.json")
 _MAX_ERROR_FILE = 16 * 1024 * 1024
+_DEPTH = 4
+"""Folders below the one that is given: run, attempt, rank, and one more above them. Deeper lies another's log."""
 _ASK = "give the --log-dir that torchrun was given"
 
 
@@ -44,6 +46,8 @@ def rank_logs(root: Path) -> Iterator[RankLog]:
     for folder, below, names in os.walk(root, onerror=_unreadable):
         below.sort()
         here = Path(folder)
+        if len(here.relative_to(root).parts) >= _DEPTH:
+            below.clear()
         if not here.name.isdecimal():
             continue
         attempt = _ATTEMPT.match(here.parent.name)
@@ -51,6 +55,11 @@ def rank_logs(root: Path) -> Iterator[RankLog]:
             found.append((int(attempt[1]) if attempt else -1, int(here.name), _NAMES.index(name), here / name))
     for attempt_no, local_rank, _, path in sorted(found):
         yield RankLog(path, attempt_no if attempt_no >= 0 else None, local_rank)
+
+
+def runs(root: Path) -> list[Path]:
+    """The folders of single runs below ``root``, each holding attempts; one for each agent of each run."""
+    return sorted({log.path.parent.parent.parent for log in rank_logs(root) if log.attempt is not None})
 
 
 def join_log_dir(explainer: Explainer, root: Path, *, paths: PathSettings = NO_SETTINGS) -> int:

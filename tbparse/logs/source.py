@@ -47,8 +47,6 @@ class LogSource:
                 except InputError as e:
                     raise InputError(f"{self.name}: {e}") from None
             yield from self._read(whole, scheme.name if scheme else None)
-        if self.size == 0:
-            self.notes.append("is empty: nothing was printed, or it went elsewhere")
 
     def _open(self, stack: ExitStack) -> BinaryIO:
         if self.path == STDIN:

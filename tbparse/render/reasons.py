@@ -45,7 +45,10 @@ def reasons(answer: RootCause, job: Job | None) -> list[str]:
 
 def _at(c: Candidate) -> str:
     line = c.root.link.line or c.failure.first
-    return f"line {line.no}" + (f" of {c.failure.source}" if c.failure.source else "")
+    if c.failure.source is None:
+        return f"line {line.no}"
+    # In a sentence the attempt, the rank and the name are enough; --all has whole paths.
+    return f"line {line.no} of {'/'.join(c.failure.source.replace(chr(92), '/').split('/')[-3:])}"
 
 
 def _weakness(cause: Candidate) -> str | None:

@@ -32,11 +32,12 @@ _TRACE_FIELDS = (
 _NESTED = ("record", "jsonPayload", "error", "exception", "attributes", "fields", "err", "data", "extra")
 _LEVELS = ("level", "levelname", "severity", "log_level", "lvl", "log.level")
 _HEADER = "Traceback (most recent call last)"
+_ESCAPED = f"{_HEADER}:\\n"
 
 
 def expand(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]] | None:
     """Lines with JSON objects replaced by the text in them, and their levels by index; None where there is no JSON."""
-    if not any(x.text.startswith("{") and x.text.endswith("}") for x in lines):
+    if not any((x.text.startswith("{") and x.text.endswith("}")) or _ESCAPED in x.text for x in lines):
         return None
     out: list[Line] = []
     levels: dict[int, str] = {}
@@ -44,7 +45,12 @@ def expand(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]] | None:
     for line in lines:
         found = _fields(line.text) if line.text.startswith("{") and line.text.endswith("}") else None
         if found is None:
-            out.append(line)
+            quoted = _unescaped(line.text) if _ESCAPED in line.text and line.text[0] not in " \t" else None
+            if quoted is None:
+                out.append(line)
+            else:
+                changed = True
+                out += [line._replace(text=clean(piece)) for piece in quoted.rstrip("\n").split("\n")]
             continue
         changed = True
         texts, level, tags, stream = found
@@ -54,6 +60,32 @@ def expand(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]] | None:
                     levels[len(out)] = level
                 out.append(Line(line.no, line.start, line.end, clean(piece), "json", stream, tags))
     return (out, levels) if changed else None
+
+
+def _unescaped(text: str) -> str | None:
+    """The traceback that a line quotes with its line ends escaped (logfmt, a repr), and what stands before it."""
+    start = text.index(_ESCAPED)
+    quote = text[start - 1] if start else ""
+    end = len(text)
+    if quote not in "\"'" or not start:
+        return None
+    if quote:
+        end = start
+        while end < len(text) and (text[end] != quote or text[end - 1] == "\\"):
+            end += 1
+    body = text[start:end]
+    if "\\n" not in body:
+        return None
+    body = (
+        body.replace("\\\\", "\0")
+        .replace("\\n", "\n")
+        .replace('\\"', '"')
+        .replace("\\'", "'")
+        .replace("\\t", "\t")
+        .replace("\0", "\\")
+    )
+    before = text[: start - 1 if quote in "\"'" else start].rstrip()
+    return f"{before}\n{body}" if before else body
 
 
 def _fields(text: str) -> tuple[list[str], str | None, Tags, str] | None:
@@ -105,9 +137,12 @@ def _trace(data: dict[str, Any]) -> str | None:
         value = data.get(key)
         if isinstance(value, dict):
             found = _trace(value)
+            kind, text = value.get("type") or value.get("exc_type"), value.get("value") or value.get("message")
+            if found and isinstance(kind, str) and kind not in found.rpartition("\n  ")[2]:
+                head = "" if _HEADER in found else f"{_HEADER}:\n"  # ECS: frames alone, type and message beside them
+                return f"{head}{found.rstrip()}\n{kind}: {text}" if text else f"{head}{found.rstrip()}\n{kind}"
             if found:
                 return found
-            kind, text = value.get("type") or value.get("exc_type"), value.get("value") or value.get("message")
             if isinstance(kind, str) and key in ("exception", "error", "err") and kind[:1].isupper():
                 return f"{kind}: {text}" if text else kind
     for value in data.values():

@@ -24,13 +24,10 @@ class StreamLines(NamedTuple):
 def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
     """The block's lines by writer. Lines without an identifying prefix are the writer ``""``."""
     lines = split_block(block.raw, block.offset, block.first_no, encoding)
-    stripped, levels = strip_block(lines)
-    unpacked = expand(stripped)
-    if unpacked is not None:
-        inner, json_levels = unpacked
-        again, more = strip_block(inner)
-        stripped = [_outer(new, old) for new, old in zip(again, inner, strict=True)]
-        levels = {**json_levels, **more}
+    stripped, levels = _unpacked(lines) or strip_block(lines)
+    again = _unpacked(stripped)  # JSON behind a collector's own prefix
+    if again is not None:
+        stripped, levels = again
     if not any(line.stream for line in stripped):
         return [StreamLines("", stripped, levels)]
     by_stream: dict[str, StreamLines] = {}
@@ -51,6 +48,16 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
             page.levels[len(page.lines)] = levels[i]
         page.lines.append(line)
     return list(by_stream.values())
+
+
+def _unpacked(lines: list[Line]) -> tuple[list[Line], dict[int, str]] | None:
+    """Lines out of JSON objects without their prefixes, and their levels; None where no line is such an object."""
+    unpacked = expand(lines)
+    if unpacked is None:
+        return None
+    inner, levels = unpacked
+    stripped, more = strip_block(inner)
+    return [_outer(new, old) for new, old in zip(stripped, inner, strict=True)], {**levels, **more}
 
 
 def _outer(new: Line, old: Line) -> Line:
