@@ -7,6 +7,7 @@ and what the interpreter swallowed come last of all. Within a tier the first in 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -86,7 +87,7 @@ def rate(candidate: Candidate) -> None:
             candidate.tier = Tier.DEMOTED
     elif failure.kind in ("scheduler", "kernel"):
         if rule is None:
-            candidate.tier = Tier.NOTHING if failure.kind == "kernel" else Tier.CLOSING
+            candidate.tier = Tier.NOTHING
         elif rule.symptom:
             candidate.tier = Tier.CLOSING
         else:
@@ -99,8 +100,10 @@ def rate(candidate: Candidate) -> None:
         candidate.tier = Tier.SYSTEM if rule is not None and rule.fatal and rule.category in _SYSTEM_CATEGORIES else Tier.BARE
         if rule is not None and (rule.symptom or not rule.fatal):
             candidate.tier = Tier.EFFECT if rule.symptom else Tier.CLOSING
-    elif failure.kind == "exit" and failure.signal is not None:
+    elif failure.kind == "exit" and failure.signal is not None and candidate.root.link.exception is None:
         candidate.tier = Tier.CLOSING
+    elif failure.kind == "fault" and failure.signal == 6:
+        candidate.tier = Tier.CLOSING  # the stack at abort(): what called it has spoken before
     elif is_wrapper(candidate.root.link):
         candidate.tier = Tier.DEATH if failure.signal in (4, 7, 8, 9, 11) else Tier.WRAPPER
         if failure.signal is None and short(candidate.root.link.exception) not in LAUNCHER_WRAPPERS:
@@ -163,6 +166,9 @@ def type_natives(failures: Sequence[Failure]) -> None:
         core = (failure.root.message or "")[:48]
         same = [x for x in ends if core and core in (x.root.message or "")]
         found = next((x for x in same if x.rank == failure.rank), same[0] if same else None)
+        if found is None and failure.dialect == "c10":
+            kinds = {x.root.exception for x in ends}
+            found = ends[0] if len(kinds) == 1 and failure.fate == "fatal" else None  # what() was lost, the type was not
         if found is not None:
             failure.root.exception = found.root.exception
 
@@ -208,6 +214,46 @@ def explain_by_system(cause: Candidate, candidates: Sequence[Candidate]) -> Cand
             merged.proof = cause.root.link.line
             return merged
     return cause
+
+
+_BOILERPLATE = frozenset({"ActorDiedError", "RayActorError", "WorkerCrashedError", "ActorUnavailableError", "RayTaskError"})
+
+
+def explain_by_native(cause: Candidate, candidates: Sequence[Candidate]) -> Candidate:
+    """A worker's own native error explains the boilerplate with which its driver reports the death: the native rule decides."""
+    if short(cause.root.link.exception) not in _BOILERPLATE:
+        return cause
+    for c in candidates:
+        if c.failure.kind == "native" and c.root.match is not None and c.tier in (Tier.CRASH, Tier.EFFECT, Tier.LOCAL):
+            root = Root(
+                cause.root.index,
+                cause.root.link,
+                c.root.match,
+                cause.root.runners,
+                "the worker's own line explains it",
+                c.root.context,
+            )
+            merged = Candidate(cause.failure, root, cause.tier, cause.why, [*cause.twins])
+            merged.proof = c.root.link.line
+            return merged
+    return cause
+
+
+_WORK = re.compile(r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)(?:, NumelIn=(?P<n>\d+))?(?:, NumelOut=(?P<out>\d+))?")
+
+
+def disagreement(candidates: Sequence[Candidate]) -> str | None:
+    """How ranks differ in what they did at one sequence number: then the program is wrong, and waiting longer cures nothing."""
+    seen: dict[str, dict[tuple[str, str | None, str | None], int | None]] = {}
+    for failure in (x for c in candidates for x in (c.failure, *c.twins)):
+        m = _WORK.search(failure.root.message or "")
+        if m and failure.rank is not None:
+            seen.setdefault(m["seq"], {}).setdefault((m["op"], m["n"], m["out"]), failure.rank)
+    for seq, kinds in seen.items():
+        if len(kinds) > 1:
+            told = ", ".join(f"rank {rank} in {op}" + (f" of {n} elements" if n else "") for (op, n, _), rank in kinds.items())
+            return f"the ranks disagree at sequence number {seq}: {told}"
+    return None
 
 
 def settle(candidates: list[Candidate], exits: Sequence[RankExit], *, failed: bool | None) -> Candidate | None:

@@ -10,6 +10,8 @@ from tbparse.attribute.cascade import (
     Candidate,
     Tier,
     best_system_line,
+    disagreement,
+    explain_by_native,
     explain_by_system,
     fold_twins,
     rate,
@@ -81,6 +83,8 @@ class Decision:
     wrappers: list[Candidate]
     notes: list[str]
     evidence: list[Line]
+    disagreement: str | None = None
+    """How the ranks' programs differ, where the log shows it."""
 
 
 def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
@@ -123,6 +127,10 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
     cause = settle(candidates, job.exits, failed=failed)
     if cause is not None:
         cause = explain_by_system(best_system_line(cause, candidates), candidates)
+        cause = explain_by_native(cause, candidates)
+    disagree = disagreement(candidates)
+    if disagree:
+        notes.append(disagree)
     if cause is not None and cause.tier is Tier.WRAPPER and cause.failure.signal is None:
         words = _last_words(job, rules, evidence, notes, cause)
         if words is not None:
@@ -143,7 +151,7 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
     if failed and cause is None and returncode:
         cause = _bare_exit(job, rules, evidence, notes, returncode)
         candidates.append(cause)
-    return Decision(cause, candidates, failed, [w for w in wrappers if w is not cause], notes, job.evidence)
+    return Decision(cause, candidates, failed, [w for w in wrappers if w is not cause], notes, job.evidence, disagree)
 
 
 def _key(failure: Failure) -> tuple[object, ...] | None:
@@ -166,7 +174,11 @@ def _failed(returncode: int | None, job: Job, candidates: Sequence[Candidate]) -
         return True  # a launcher may end with 0 though it raised (accelerate's rich mode)
     if returncode == 0:
         return False  # workers that died earlier were started again
-    return True if any(e.exit_code for e in job.exits) else None
+    if any(e.exit_code for e in job.exits) or any(
+        c.tier <= Tier.CLOSING and c.failure.kind in ("exit", "fault", "launcher") for c in candidates
+    ):
+        return True
+    return True if any(_SAYS_FAILED.search(line.text) for line in job.evidence[-200:]) else None
 
 
 def _deaths(job: Job) -> list[Failure]:
@@ -229,6 +241,12 @@ def _hint(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str]) -> Can
     return _line_candidate(job.evidence[best[1]], best[2], rules, evidence, notes)
 
 
+_SAYS_FAILED = re.compile(
+    r"##\[error\](?:Process completed with exit code|Bash exited with code)|^ERROR: Job failed|Build step '.*' marked build as failure|^Finished: FAILURE"
+    r"|Main process exited, code=\w+, status=[1-9]|returned a non-zero code: [1-9]|Task exited with return code [1-9]|^make(?:\[\d+\])?: \*\*\* .*Error [1-9]"
+    r"|^error: [Rr]ecipe .* failed|^Exited with exit code [1-9]|subprocess exited with status [1-9]|^Process finished with exit code -?[1-9]|^Command exited with non-zero"
+)
+"""What CI systems, containers and shells say of a job that failed."""
 _NOISE = re.compile(r"^(?:wandb: |.*Warning: |  |\t|.*resource_tracker|Exception ignored)")
 
 

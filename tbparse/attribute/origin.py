@@ -156,6 +156,7 @@ def mark_frames(links: Sequence[Link], settings: PathSettings = NO_SETTINGS) -> 
 def _mark_string(frames: Sequence[Frame], i: int, scripted: bool) -> None:
     """``<string>`` is a ``-c`` program, an ``exec`` of the user's, a spawn stub, or a generated ``__init__``."""
     frame = frames[i]
+    before = frames[i - 1] if i else None
     after = frames[i + 1] if i + 1 < len(frames) else None
     if (
         frame.function == "<module>"
@@ -163,6 +164,8 @@ def _mark_string(frames: Sequence[Frame], i: int, scripted: bool) -> None:
         and re.search(r"multiprocess(?:ing)?[/\\](?:spawn|resource_tracker|forkserver)\.py$", after.path)
     ):
         frame.origin, frame.plumbing = "launcher", True
+    elif before is not None and before.origin in ("library", "stdlib") and before.path != "<string>":
+        frame.origin = "library"  # generated and run by a library
     elif not scripted and frame.function is not None and frame.function.startswith("__") and frame.function.endswith("__"):
         frame.origin = "library"
 

@@ -6,7 +6,7 @@ import re
 
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
-from tbparse.records import Failure, Link
+from tbparse.records import Failure, Frame, Link
 
 _LONE = re.compile(
     r"^[ \t]{0,12}(?:\^* ?)?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Failure|Refused|Aborted)(?:\(\w+\))?(?:: .*|:|\s*)$",
@@ -14,6 +14,7 @@ _LONE = re.compile(
 )
 _LOOK = re.compile(r"(?:Error|Exception|Interrupt|Timeout|Failure|Refused|Aborted)\b")
 _CARETS = re.compile(r"^[\s^~]+")
+_BELOW = re.compile(r'^\s*File "(?P<path>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)$')
 _HARMLESS = re.compile(r"Warning$")
 
 
@@ -45,10 +46,28 @@ class BareDialect:
             ):
                 parts.append(page.texts[j])
                 j += 1
+            frames, after = self._frames_below(page, j)
+            if frames:
+                j = after
             line = page.lines[i]
             page.take(i, max(i, j - 1))
-            link = Link(kind, f.trim_message(parts), [], line=line, first_line=line)
+            link = Link(kind, f.trim_message(parts), frames, line=line, first_line=line)
             failure = Failure("traceback", self.name, [link], line, page.lines[max(i, j - 1)], line.stream, line.tags)
-            failure.damaged = "no traceback stands above the exception line"
+            if not frames:
+                failure.damaged = "no traceback stands above the exception line"
             out.append(failure)
         return out
+
+    def _frames_below(self, page: Page, i: int) -> tuple[list[Frame], int]:
+        """Frames that follow the exception line instead of standing above it, as Airflow 3 prints them."""
+        while i < len(page.texts) and not page.texts[i].strip():
+            i += 1
+        frames: list[Frame] = []
+        while i < len(page.texts) and not page.taken[i]:
+            m = _BELOW.match(page.texts[i])
+            if m:
+                frames.append(Frame(m["path"], int(m["line"]), m["function"]))
+            elif not (frames and page.texts[i].startswith("    ")):
+                break
+            i += 1
+        return frames, i

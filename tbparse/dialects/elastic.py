@@ -35,6 +35,12 @@ _SRUN = re.compile(
     r"^.*srun: error: (?P<host>[\w.-]+): tasks? (?P<tasks>[\d,\-]+): (?P<how>Exited with exit code (?P<code>\d+)|Killed|Terminated|Aborted|Segmentation fault|Bus error|Out Of Memory|Floating point exception|Illegal instruction)(?: \(core dumped\))?.*$",
     re.MULTILINE,
 )
+# IDEs, managed services and MPI banners: codes from 128 on are signals, and so are Windows' 0xC… ones.
+_ENDED = re.compile(
+    r"^.*(?:Process finished with exit code (?P<code>-?\d+)|exited with (?:a )?(?:non-zero )?(?:exit )?(?:code|status)(?: of)?:? (?P<code2>1[2-5]\d)\b|exit (?:code|status):? (?P<code3>1[2-5]\d)\b"
+    r"|EXIT (?:CODE|STATUS): (?P<code4>\d+)|KILLED BY SIGNAL: (?P<signal>\d+)|EXIT STRING: .*\(signal (?P<signal2>\d+)\)).*$"
+)
+_RUNNING_AT = re.compile(r"RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)")
 _CONTAINER = re.compile(r"^(?:.*\| )?(?P<host>[\w.-]+) exited with code (?P<code>\d+)$")
 _NOTICES = (
     (re.compile(r"failed \(exitcode: "), _AGENT, "torchrun"),
@@ -42,6 +48,11 @@ _NOTICES = (
     (re.compile(r"noticed that process rank "), _MPIRUN, "mpirun"),
     (re.compile(r"srun: error: "), _SRUN, "srun"),
     (re.compile(r" exited with code \d+$", re.MULTILINE), _CONTAINER, "docker"),
+    (
+        re.compile(r"exit(?:ed)? (?:code|status)|non-zero (?:exit )?status|EXIT (?:CODE|STATUS|STRING)|KILLED BY SIGNAL"),
+        _ENDED,
+        "system",
+    ),
 )
 _SPAWN_SIGNAL = re.compile(r"process (?P<rank>\d+) terminated with signal (?P<name>SIG\w+)")
 _SHELL_SIGNAL = {
@@ -54,7 +65,19 @@ class ElasticDialect:
     """Row 12 of the dialects, and the closing lines of other launchers."""
 
     name = "elastic"
-    triggers = (" FAILED", "exitcode", "exits with return code", "noticed that process rank", "srun: error:", " exited with code ")
+    triggers = (
+        " FAILED",
+        "exitcode",
+        "exits with return code",
+        "noticed that process rank",
+        "srun: error:",
+        " exited with code ",
+        "exit code",
+        "exit status",
+        "non-zero",
+        "EXIT ",
+        "KILLED BY",
+    )
 
     def read(self, page: Page) -> list[Failure]:
         out: list[Failure] = []
@@ -185,6 +208,13 @@ class ElasticDialect:
         links, _ = ChainReader(lines).chain(0) if lines else ([], 0)
         return relate(links)
 
+    def _place_ended(self, page: Page, i: int, fact: RankExit) -> bool:
+        """Rank, pid and host of an MPI banner's lines above; False for an exit that is no failure."""
+        for text in page.texts[max(0, i - 4) : i]:
+            if m := _RUNNING_AT.search(text):
+                fact.rank, fact.pid, fact.host, fact.launcher = int(m["rank"]), int(m["pid"]), m["host"], "mpirun"
+        return fact.exit_code != 0
+
     def _notices(self, page: Page) -> None:
         for look, pattern, launcher in _NOTICES:
             for i, text in page.find(look, free_only=False):
@@ -199,10 +229,14 @@ class ElasticDialect:
                     host=d.get("host"),
                     pid=int(d["pid"]) if d.get("pid") else None,
                 )
-                if d.get("code") is not None:
-                    fact.exit_code = int(d["code"])
-                if d.get("signal"):
-                    fact.exit_code = -int(d["signal"])
+                code = d.get("code") or d.get("code2") or d.get("code3") or d.get("code4")
+                if code is not None:
+                    fact.exit_code = int(code)
+                if launcher == "system" and not self._place_ended(page, i, fact):
+                    continue
+                signal = d.get("signal") or d.get("signal2")
+                if signal:
+                    fact.exit_code = -int(signal)
                 if d.get("rank"):
                     fact.rank = int(d["rank"])
                 if d.get("local"):

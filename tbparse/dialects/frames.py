@@ -55,6 +55,7 @@ _STOP = re.compile(
     | (?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN)\b
     | (?:Message|Arguments):\ ['"(]
     | \+{3,}\ Timeout
+    | Child\ process\ with\ PID\ \d+\ terminated
     | (?:subprocess|torch\.distributed\.elastic\.multiprocessing\.errors)\.\w+:
     | .*\bSending\ process\ \d+\ closing\ signal
     | .*\bfailed\ \(exitcode:
@@ -107,7 +108,7 @@ def scattered_frames(texts: Sequence[str]) -> list[Frame]:
     return list(found.values())
 
 
-_NOT_TYPES = frozenset({"Message", "Arguments", "Traceback", "File", "Call", "Stack"})
+_NOT_TYPES = frozenset({"Message", "Arguments", "Traceback", "File", "Call", "Stack", "Node"})
 
 
 def split_exception(text: str, *, lone: bool = False) -> tuple[str, str | None, str | None] | None:

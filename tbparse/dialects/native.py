@@ -41,7 +41,8 @@ _CRASH = re.compile(
     r"|Unhandled exception: .*what\(\): .*"
     r"|thread '[^']*'(?: \(\d+\))? panicked at .*"
     r"|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure(?: \S+)?: ?\S.*"
-    r"|(?:HSA_STATUS_ERROR_\w+.*|Memory access fault by GPU node-\d+ .*))$",
+    r"|(?:HSA_STATUS_ERROR_\w+.*|Memory access fault by GPU node-\d+ .*|HW Exception by GPU node-\d+ .*)"
+    r"|CUDA error(?: at \S+:\d+ code=\d+|: ).*|GPUassert: .*|Error .* at line \d+ in file \S+\.cuh?)$",
     re.MULTILINE,
 )
 _FATAL_LOG = re.compile(
@@ -81,7 +82,7 @@ class NativeDialect:
     name = "native"
     triggers = (
         "terminat", "what():", "ProcessGroup", ".cpp:", "malloc", "free()", "corrupt", "smashing", "Assertion", "*** ", "signal", "panicked", "failure",
-        "Check failed", "HSA_STATUS", "Memory access fault", "egmentation fault", "Aborted", "abort", "us error", "llegal", "illed", "Terminated", "Hangup", "NCCLUtils",
+        "Check failed", "HSA_STATUS", "HW Exception", "CUDA error", "GPUassert", "in file", "Memory access fault", "egmentation fault", "Aborted", "abort", "us error", "llegal", "illed", "Terminated", "Hangup", "NCCLUtils",
         "RESOURCE_EXHAUSTED",
     )  # fmt: skip
 

@@ -22,7 +22,9 @@ _FILE = re.compile(r"^File (?P<path>\S.*?):(?P<line>\d+)(?:, in (?P<function>.+)
 _OLD_FILE = re.compile(r"^(?P<path>(?:~|/|[A-Za-z]:\\|\.{1,2}/)[^\n]*?\.(?:py|pyx|pyc|ipynb|so)) in (?P<function>[^\n]+)$")
 _ARROW = re.compile(r"^\s*-{2,}> ?(?P<line>\d+)(?: (?P<source>.*))?$")
 _NUMBERED = re.compile(r"^\s*\d+(?:\s|$)")
-_FUNCTION = re.compile(r"^(?P<name><?[\w.]+>?)")
+_FUNCTION = re.compile(r"^(?P<name><[^>]+>|[\w.]+)")
+_MARKDOWN = re.compile(r"\[([^\]\n]+)\]\((?:vscode-notebook-cell|https?|file)[^)\n]*\)")
+_COMMAND = re.compile(r"^File (?P<path><command-[\w-]+>), line (?P<line>\d+)(?:, in (?P<function>.+))?$")
 _LINE_IN_CELL = re.compile(r"^----> ?(?P<line>\d+)")
 
 
@@ -94,6 +96,8 @@ class NotebookDialect:
         blanks = 0
         while i < len(page.texts):
             text = page.texts[i]
+            if "](" in text:
+                text = _MARKDOWN.sub(r"\1", text)  # editors make links of places
             stripped = text.strip()
             arrow = _ARROW.match(text)
             if arrow and frames:
@@ -101,6 +105,8 @@ class NotebookDialect:
                 frames[-1].source = (arrow["source"] or "").strip() or None
             elif m := _FILE.match(stripped):
                 frames.append(Frame(m["path"], int(m["line"]), _function(m["function"])))
+            elif m := _COMMAND.match(stripped):
+                frames.append(Frame(m["path"], int(m["line"]), _function(m["function"]) or "<module>"))
             elif m := _CELL.match(stripped):
                 name = m["function"] or m["function2"]
                 path = m["cell"] or m["input"]

@@ -30,7 +30,7 @@ _GROUP_INNER = "Exception Group Traceback (most recent call last):"
 _RESUMES = re.compile(
     r"^(?:Set TORCH|from user code:|Exception raised from|frame #\d|Additional|BufferAssignment|Compile with|Hint|hint|NOTE|Note|You can |For more|"
     r"The above operation|CUDA kernel errors|For debugging|-- Process \d|Traceback of|Last error|nccl\w+:|Cannot |Please|Device-side|Device:|Instructions|"
-    r"If you |This |Make sure|Checkout|Try |To |The exit codes|The actor |The error|See |Parameter indices|Diagnostics|Original|\(|Failed to |\d+ successful|\[\[)"
+    r"C\+\+ Traceback|Error Message Summary|-{20,}$|\w+Error: ?$|Out of memory error on GPU|\[Hint|If you |This |Make sure|Checkout|Try |To |The exit codes|The actor |The error|See |Parameter indices|Diagnostics|Original|\(|Failed to |\d+ successful|\[\[)"
 )
 _DEVICE = re.compile(r"in replica (\d+) on device (\d+)")
 _RAY_TASK = re.compile(r"^(?P<name>ray::[^\s(]+(?:\([^)]*\))?)\s*\((?P<info>[^()]*(?:\([^()]*\)[^()]*)*)\)?")
@@ -261,7 +261,7 @@ class ChainReader:
             t = texts[j]
             if not t:
                 k = self._skip_blank(j)
-                if k >= n or k - j > 3 or not self._resumes(k, shape, parts):
+                if k >= n or k - j > 3 or not (self._resumes(k, shape, parts) or self._leads_to_separator(k, shape)):
                     break
                 parts += [""] * (k - j)
                 j = k
@@ -317,7 +317,7 @@ class ChainReader:
                     break
                 parts.append(t)
             else:
-                if f.ends_message(t) or loose >= MAX_LOOSE_LINES:
+                if (f.ends_message(t) and not self._paddle_section(j)) or loose >= MAX_LOOSE_LINES:
                     break
                 if parts[-1].endswith("raised:") and not nested:
                     inner = f.split_exception(t, lone=True)
@@ -328,6 +328,13 @@ class ChainReader:
             j += 1
         return parts, nested, j
 
+    def _paddle_section(self, j: int) -> bool:
+        """PaddlePaddle sets the sections of its message between rules."""
+        return any(
+            t.startswith(("C++ Traceback (most recent call last)", "Error Message Summary:"))
+            for t in self.texts[max(0, j - 2) : j + 2]
+        )
+
     def _syntax_error_at(self, i: int) -> bool:
         """Another SyntaxError without a header: its File line, the source, a caret, the exception line."""
         frame = f.read_frame(self.texts[i])
@@ -337,6 +344,16 @@ class ChainReader:
 
     def _exception_at(self, i: int) -> bool:
         return f.split_exception(self.texts[i], lone=True) is not None
+
+    def _leads_to_separator(self, k: int, shape: str) -> bool:
+        """Whether the paragraphs from ``k`` on end at a separator: then they are all the message of a link of the chain."""
+        for i in range(k, min(k + 40, len(self.texts))):
+            text = self.texts[i]
+            if text.strip() in f.SEPARATORS:
+                return True
+            if text and (self.lines[i].shape != shape or f.HEADER.search(text) or f.read_frame(text)):
+                return False
+        return False
 
     def _resumes(self, k: int, shape: str, parts: Sequence[str]) -> bool:
         """Whether the text at ``k`` goes on with a message after a blank line."""

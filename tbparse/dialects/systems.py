@@ -21,6 +21,9 @@ _SCHEDULER = re.compile(
     | (?:Warning|Normal)\s+(?:Evicted|OOMKilling|Preempt\w+|FailedScheduling|FailedMount|BackOff|NodeNotReady|FailedCreatePodSandBox|UnexpectedAdmissionError|Failed|DeadlineExceeded|ExceededGracePeriod|TaintManagerEviction|NodeNotSchedulable|InvalidDiskCapacity|ErrImagePull|ImagePullBackOff)\s.*
     | (?:The\ node\ was\ low\ on\ resource|The\ node\ had\ condition|Pod\ was\ active\ on\ the\ node\ longer|Container\ \S+\ (?:was\ using|exceeded\ its)|Usage\ of\ EmptyDir).*
     | (?:Pod|pod)\ \S+\ (?:was\ )?(?:evicted|preempted|terminated\ because).*
+    | Job\ (?:was\ active\ longer|has\ reached\ the\ specified\ backoff|has\ gone\ over\ memory).*
+    | "OOMKilled":\ true.*
+    | \S+\ +\d+/\d+\ +(?:OOMKilled|Evicted|Error|CrashLoopBackOff|ImagePullBackOff|ErrImagePull|ContainerCannotRun|DeadlineExceeded|Init:\S+)\ .*
     | .*\bdeletion\ of\ Pod\ \S+.*
     )""",
     re.VERBOSE,
@@ -43,7 +46,7 @@ _KERNEL = re.compile(
 )
 _LOOK = re.compile(
     r"(?:slurmstepd|srun|sbatch|salloc|CANCELLED AT|oom[-_ ]?kill|OOM Killed|OOMKill|Evicted|evicted|Preempt|preempted|DeadlineExceeded|NodeLost|FailedScheduling|FailedMount"
-    r"|BackOff|NodeNotReady|low on resource|had condition|AdmissionError|longer than|ErrImage|ContainerCannotRun|BackoffLimit|EmptyDir|FailedCreatePod|deletion of Pod|terminated because"
+    r"|BackOff|NodeNotReady|low on resource|had condition|AdmissionError|longer than|ErrImage|ContainerCannotRun|BackoffLimit|EmptyDir|FailedCreatePod|deletion of Pod|terminated because|Job was active|Job has (?:reached|gone)"
     r"|NVRM: |Kill(?:ed)? process|oom_reaper|\[Hardware Error\]|mce: |EDAC|AER: |segfault at|traps: |I/O error|EXT4-fs|XFS|Lustre|nfs: )",
 )
 _SRUN_TASK = re.compile(r"srun: error: [\w.-]+: tasks? [\d,\-]+: ")
@@ -61,7 +64,7 @@ class SystemDialect:
     triggers = (
         "slurm", "srun", "sbatch", "salloc", "CANCELLED", "oom", "OOM", "vict", "reempt", "DeadlineExceeded", "NodeLost", "Failed", "BackOff", "NodeNotReady", "low on resource",
         "had condition", "longer than", "ErrImage", "NVRM", "Kill", "Hardware Error", "mce:", "EDAC", "AER", "segfault", "traps:", "I/O error", "EXT4", "XFS", "Lustre", "nfs", "AdmissionError",
-        "Backoff", "EmptyDir", "deletion of Pod", "terminated because", "ContainerCannotRun",
+        "Backoff", "EmptyDir", "deletion of Pod", "terminated because", "ContainerCannotRun", "Job was", "Job has",
     )  # fmt: skip
 
     def read(self, page: Page) -> list[Failure]:

@@ -101,7 +101,13 @@ def learn(texts: Sequence[str]) -> list[re.Pattern[str]]:
             continue
         lead = _GUTTER.sub("", lead) if _GUTTER.search(lead) and not lead.rstrip().endswith(" |") else lead
         lead = _one_blank(lead, text)
-        if not lead.strip() or lead.lstrip().startswith("{") or len(lead) > MAX_LABEL or _mask(lead) in found or lead.strip().endswith(_NO_LEAD):
+        if (
+            not lead.strip()
+            or lead.lstrip().startswith("{")
+            or len(lead) > MAX_LABEL
+            or _mask(lead) in found
+            or lead.strip().endswith(_NO_LEAD)
+        ):
             continue
         pattern = _generalise(lead)
         below = sum(
@@ -171,14 +177,18 @@ def _label(filled: Sequence[str]) -> re.Pattern[str] | None:
             break
         taken += 1
     longest = max(rows, key=lambda t: len(t.split()))
-    m = re.match(rf" {{{indent}}}(?:\S+ +){{{taken - 1}}}\S+", longest)
+    m = re.match(rf" {{{indent}}}(?:\S+[ \t]+){{{taken - 1}}}\S+", longest)
     if m is None:
         return None
     body = "".join(
-        r"\d+" if p.isdigit() else " +" if p.isspace() else re.escape(p) for p in re.split(r"(\d+| +)", m.group().lstrip(" ")) if p
+        r"\d+" if p.isdigit() else r"[ \t]+" if p.isspace() else re.escape(p)
+        for p in re.split(r"(\d+|[ \t]+)", m.group().lstrip(" "))
+        if p
     )
     short = "".join(r"\d+" if p.isdigit() else re.escape(p) for p in re.split(r"(\d+)", m.group().split()[0]) if p)
-    return re.compile(f"^ {{{indent}}}(?:{body}(?: |$)|{short}$)") if taken > 1 else re.compile(f"^ {{{indent}}}{body}(?: |\t|$)")
+    return (
+        re.compile(f"^ {{{indent}}}(?:{body}(?:[ \t]|$)|{short}$)") if taken > 1 else re.compile(f"^ {{{indent}}}{body}(?: |\t|$)")
+    )
 
 
 def _second_constant(sample: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from tbparse.records import NO_TAGS, Line, merge_tags
@@ -28,6 +29,11 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
     again = _unpacked(stripped)  # JSON behind a collector's own prefix
     if again is not None:
         stripped, levels = again
+    if any(_GLUED.match(line.text) for line in stripped if "Traceback" in line.text):
+        stripped, levels = _unglued(stripped, levels)
+    width = _wrap_width(stripped)
+    if width:
+        stripped, levels = _unwrapped(stripped, levels, width)
     if not any(line.stream for line in stripped):
         return [StreamLines("", stripped, levels)]
     by_stream: dict[str, StreamLines] = {}
@@ -48,6 +54,53 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
             page.levels[len(page.lines)] = levels[i]
         page.lines.append(line)
     return list(by_stream.values())
+
+
+# NumPy's C code prints the header without a line end.
+_GLUED = re.compile(r'^(?P<head>.*Traceback \(most recent call last\):)(?P<frame> +File "[^"]+", line \d+(?:, in \S+)?)$')
+_OPEN_FILE = re.compile(r'^ {2,4}File "(?:[^"]*|[^"]*"(?:,(?: (?:l(?:i(?:n(?:e(?: \d*)?)?)?)?)?)?)?)$')
+
+
+def _unglued(lines: list[Line], levels: dict[int, str]) -> tuple[list[Line], dict[int, str]]:
+    """Headers on a line of their own."""
+    out: list[Line] = []
+    moved: dict[int, str] = {}
+    for i, line in enumerate(lines):
+        if i in levels:
+            moved[len(out)] = levels[i]
+        m = _GLUED.match(line.text) if "Traceback" in line.text else None
+        if m is None:
+            out.append(line)
+        else:
+            out += [line._replace(text=m["head"]), line._replace(text="  " + m["frame"].lstrip())]
+    return out, moved
+
+
+def _wrap_width(lines: list[Line]) -> int:
+    """The width at which a terminal wrapped the lines, 0 where none did: a File line stops at it in mid-path."""
+    if not any('File "' in line.text for line in lines):
+        return 0
+    widths = [len(line.text) for line in lines]
+    longest = max(widths)
+    torn = [w for line, w in zip(lines, widths, strict=True) if w >= longest - 1 and _OPEN_FILE.match(line.text)]
+    return longest if torn and 40 <= longest <= 300 and sum(w == longest for w in widths) >= 2 else 0
+
+
+def _unwrapped(lines: list[Line], levels: dict[int, str], width: int) -> tuple[list[Line], dict[int, str]]:
+    """Lines of full width joined with what follows them."""
+    out: list[Line] = []
+    moved: dict[int, str] = {}
+    joins = False
+    for i, line in enumerate(lines):
+        if joins and out:
+            before = out[-1]
+            out[-1] = before._replace(text=before.text + line.text, end=line.end)
+        else:
+            if i in levels:
+                moved[len(out)] = levels[i]
+            out.append(line)
+        joins = len(line.text) == width or (len(line.text) == width - 1 and _OPEN_FILE.match(line.text) is not None)
+    return out, moved
 
 
 def _unpacked(lines: list[Line]) -> tuple[list[Line], dict[int, str]] | None:
