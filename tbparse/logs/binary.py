@@ -36,10 +36,9 @@ def binary_kind(head: bytes) -> str | None:
             return kind
     if head.startswith(_BOMS):
         return None
-    sample = head[:SAMPLE]
-    text = sample.strip(b"\0").replace(b"\0" * 64, b"")
+    text = head.lstrip(b"\0")[:SAMPLE].rstrip(b"\0").replace(b"\0" * 64, b"")
     if not text:
-        return "nothing but NUL bytes" if sample else None
+        return "nothing but NUL bytes" if head else None
     solid = len(text) - text.count(b"\0")
     if text.count(b"\0") > _MOST_SPREAD_NULS * len(text):
         return "binary data (many NUL bytes)"

@@ -50,8 +50,10 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
 
 def _put_banner(sheet: Sheet, answer: RootCause) -> None:
     word, style, meaning = BANNERS[answer.verdict]
-    # The words alone must carry it: without colours the padding of the badge would look like a mistake.
-    sheet.row((word, style), (f" — {meaning}", "bold"))
+    first, *rest = wrap(meaning, sheet.width - cells(word) - 3)
+    sheet.row((word, style), (f" — {first}", "bold"))
+    for line in rest:
+        sheet.row((line, "bold"))
     parts: list[str] = []
     if answer.category is not None and answer.category != "unknown":
         parts.append(answer.category)
