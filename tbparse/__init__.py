@@ -12,8 +12,8 @@ from tbparse._version import __version__
 
 if TYPE_CHECKING:
     from tbparse.attribute.origin import PathSettings as PathSettings
-    from tbparse.classify import Explainer as Explainer
-    from tbparse.classify import classify as classify
+    from tbparse.engine import Explainer as Explainer
+    from tbparse.engine import classify as classify
     from tbparse.errors import InputError as InputError
     from tbparse.errors import RuleError as RuleError
     from tbparse.errors import TbparseError as TbparseError
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from tbparse.model import RootCause as RootCause
 
 _HOMES = {
-    "Explainer": "tbparse.classify",
+    "Explainer": "tbparse.engine",
     "InputError": "tbparse.errors",
     "PathSettings": "tbparse.attribute.origin",
     "RootCause": "tbparse.model",
     "RuleError": "tbparse.errors",
     "TbparseError": "tbparse.errors",
     "UsageError": "tbparse.errors",
-    "classify": "tbparse.classify",
+    "classify": "tbparse.engine",
 }
 __all__ = ["Explainer", "InputError", "PathSettings", "RootCause", "RuleError", "TbparseError", "UsageError", "__version__", "classify"]  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tbparse.classify import classify
+from tbparse.engine import classify
 from tbparse.model import RootCause
 from tbparse.ruleset.match import RuleSet, builtin_rules
 

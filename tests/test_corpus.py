@@ -9,7 +9,7 @@ from corpora import Case, all_cases, healthy_logs
 from known_wrong import KNOWN_WRONG
 from scoring import GROUPS, wrong_fields
 
-from tbparse.classify import Explainer
+from tbparse.engine import Explainer
 from tbparse.logs.directory import join_log_dir
 from tbparse.model import RootCause
 from tbparse.ruleset.match import RuleSet

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scoring import same, squeeze
 from strategies import MadeLog, groups, logs
 
-from tbparse.classify import Explainer, classify
+from tbparse.engine import Explainer, classify
 from tbparse.model import RootCause
 from tbparse.ruleset.match import RuleSet
 from tbparse.text.lines import clean

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scoring import same
 from strategies import MadeLog, groups, logs
 
-from tbparse.classify import Explainer, classify
+from tbparse.engine import Explainer, classify
 from tbparse.records import Failure
 from tbparse.ruleset.match import RuleSet
 

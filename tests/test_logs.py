@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tbparse.attribute.origin import PathSettings
-from tbparse.classify import Explainer
+from tbparse.engine import Explainer
 from tbparse.errors import InputError
 from tbparse.logs.binary import binary_kind
 from tbparse.logs.compressed import Rejoined

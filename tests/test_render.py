@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tbparse.classify import Explainer
+from tbparse.engine import Explainer
 from tbparse.model import ChainLink, Evidence, Frame, Retry, RootCause, Secondary, Site
 from tbparse.render import FORMATS, renderer
 from tbparse.render.layout import Sheet, cells, cut, short_path, wrap
@@ -44,7 +44,8 @@ RULES = RuleSet(
     rule(*row[:4], row[4], row[5], **(row[6] if len(row) > 6 else {}))
     for row in (
         ("python/name-error", "A name is not defined", "user-code", "real", {"type": "NameError"}, "Look at your deepest frame."),
-        ("gpu-memory/cuda-oom", "CUDA ran out of memory", "gpu-memory", "real", {"type": "OutOfMemoryError"}, "Lower the batch size."),
+        ("gpu-memory/cuda-oom", "CUDA ran out of memory", "gpu-memory", "real", {"type": "OutOfMemoryError"},
+         "Lower the batch size."),
         ("scheduler/node-failure", "A node of the Slurm job failed", "scheduler", "transient", {"message": "DUE TO NODE FAILURE"},
          "Run it again.", {"retry": RETRY}),
         ("network/reset", "The other side closed the connection", "network", "transient", {"type": "ConnectionResetError"},
@@ -52,9 +53,9 @@ RULES = RuleSet(
         ("communication/peer-lost", "Another rank went away", "communication", "unknown", {"message": "closed by peer"},
          "Look at the other rank.", {"symptom": True}),
         ("config/usage-error", "The command line is wrong", "config", "real", {"kind": "usage"}, "Correct the option."),
-        ("host-memory/sigkill", "A process was killed with SIGKILL", "unknown", "unknown", {"kind": "launcher", "signal": "SIGKILL"},
+        ("host-memory/sigkill", "A process was killed with SIGKILL", "unknown", "unknown", {"signal": "SIGKILL"},
          "Look for an OOM kill."),
-        ("gpu-hardware/xid-79", "A GPU fell off the bus (Xid 79)", "gpu-hardware", "transient", {"message": r"NVRM: Xid .*: 79,"},
+        ("gpu-hardware/xid-79", "A GPU fell off the bus (Xid 79)", "gpu-hardware", "transient", {"message": "Xid .*: 79,"},
          "Run it again on another node."),
     )
 )  # fmt: skip
@@ -108,13 +109,13 @@ def every_case() -> list[str]:
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_no_row_is_too_wide_or_ends_in_a_blank(width):
-    """Nor is any answer longer than a screen can be scrolled by eye; only a file's own name may be wider than the screen."""
+    """Nor does any answer fill more than a screen and a half."""
     for case in every_case():
         r = report(case, why=True, every=True)
         for row in text(r, width).split("\n"):
             assert row == row.rstrip(), case
             # Only a word that cannot be shortened, a file's name, may stand out.
-            assert cells(row) <= width or ("/" in row and width == 40), (case, row)
+            assert cells(row) <= width or (width == 40 and ("/" in row or "\\" in row)), (case, row)
         assert text(Report(r.answer, r.job), width).count("\n") <= (36 if width >= 80 else 80), case
 
 

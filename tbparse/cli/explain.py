@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tbparse.attribute.origin import PathSettings
-    from tbparse.classify import Explainer
+    from tbparse.engine import Explainer
     from tbparse.render.report import Report
 
 Paths = Annotated[
@@ -133,7 +133,7 @@ def _report(target: str | None, settings: Settings, *, titled: bool, why: bool, 
     import gc
     from pathlib import Path
 
-    from tbparse.classify import Explainer
+    from tbparse.engine import Explainer
     from tbparse.render.report import Report
 
     explainer = Explainer(profile=settings.profile, paths=settings.paths)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tbparse.classify import classify
+from tbparse.engine import classify
 from tbparse.errors import RuleProblem
 from tbparse.model import RootCause
 from tbparse.ruleset.match import PackedRule, RuleSet

@@ -19,7 +19,7 @@ from tbparse.logs.source import CHUNK
 from tbparse.records import Tags
 
 if TYPE_CHECKING:
-    from tbparse.classify import Explainer
+    from tbparse.engine import Explainer
 
 _ATTEMPT = re.compile(r"^attempt_(\d+)$")
 _NAMES = ("stderr.log", "stdout.log", "error.json")
@@ -67,7 +67,7 @@ def join_log_dir(explainer: Explainer, root: Path, *, paths: PathSettings = NO_S
 
     Raises InputError where there are none, or one cannot be read.
     """
-    from tbparse.classify import Explainer as Engine
+    from tbparse.engine import Explainer as Engine
 
     if not root.is_dir():
         raise InputError(f"{root}: no such folder of logs; {_ASK}")

@@ -73,7 +73,7 @@ def _put_rules(sheet: Sheet, decision: Decision) -> None:
     sheet.blank()
     match = cause.root.match
     if match is None:
-        sheet.row(("No rule knows it", "bold"), ("; `tbparse rules list` shows what is known", ""))
+        sheet.text("No rule knows it; `tbparse rules list` shows what is known", "bold")
         return
     sheet.row(("Rules that fitted, most specific first", "bold"))
     sheet.row((f"  {match.specificity:>4}  ", "dim"), (match.rule.id, "green"), (f"  by {match.by}", "dim"))

@@ -17,7 +17,8 @@ NARROWEST = 40
 
 def cells(text: str) -> int:
     """How many terminal cells a text takes."""
-    if text.isascii():
+    # The usual texts, and the ellipsis that is put into them, need no table of widths.
+    if text.replace("…", "").isascii():
         return len(text)
     from rich.cells import cell_len
 
