@@ -140,6 +140,9 @@ def _worker_exit(cause: Candidate, exits: Sequence[RankExit]) -> RankExit | None
         return next((e for e in exits if e.rank == rank), None)
     if failure.tags.local_rank is not None:
         return next((e for e in exits if e.local_rank == failure.tags.local_rank and e.rank is not None), None)
+    if cause.tier is Tier.WRAPPER:
+        failed = [e for e in exits if e.exit_code not in (None, 0, -15) and e.rank is not None]
+        return next((e for e in failed if e.named_root), failed[0] if len({e.rank for e in failed}) == 1 else None)
     if _launchers_own(failure) or failure.kind in ("scheduler", "kernel", "launcher"):
         return None
     wanted = [
@@ -238,11 +241,7 @@ def _unruled(cause: Candidate) -> dict[str, Any]:
         if deepest is not None and deepest.origin == "user":
             verdict, category = "real", "user-code"
             advice = ["The program itself raised this: read the line under `where`."]
-        elif (
-            short(link.exception) == "RuntimeError"
-            and any(x.origin == "user" for x in frames)
-            and not re.search(r"CUDA|NCCL|HIP|timed? ?out|onnection|[Gg]loo|driver", link.message or "")
-        ):
+        elif any(x.origin == "user" for x in frames) and not _PASSING.search(f"{link.exception}: {link.message or ''}"):
             verdict, category = "real", "user-code"
             advice = ["A library refused what it was given: look at the arguments on the line under `where`."]
     elif failure.kind == "usage" or (failure.kind == "exit" and failure.signal is None and failure.exit_code in (2, 126, 127)):
@@ -258,13 +257,30 @@ def _unruled(cause: Candidate) -> dict[str, Any]:
     }
 
 
+_PASSING = re.compile(
+    r"(?i)time[d]?[ -]?out|connect|unavailable|temporar|reset|refused|try again|retry|rate.?limit|\b5\d\d\b|busy|locked|lost|CUDA|NCCL|HIP|HCCL|XPU|gloo|driver"
+    r"|device|socket|network|memory|killed|died|signal|aborted|broken|closed|interrupt|preempt|evict"
+)
+"""Words of failures that may pass, or that come from below the program: about those nothing is said without a rule."""
+
+
 def _confidence(cause: Candidate) -> model.Confidence:
     failure, match = cause.failure, cause.root.match
-    if failure.damaged or cause.tier in (Tier.BARE, Tier.CLOSING, Tier.WRAPPER, Tier.DEMOTED, Tier.THREAD):
+    if (
+        failure.damaged
+        or (match is None and not _own(cause))
+        or cause.tier in (Tier.BARE, Tier.CLOSING, Tier.WRAPPER, Tier.DEMOTED, Tier.THREAD)
+    ):
         return "low"
     if match is not None and not match.rule.generic and cause.tier in _LOCAL_TIERS:
         return "high"
     return "medium"
+
+
+def _own(cause: Candidate) -> bool:
+    """The deepest frame is the user's."""
+    frames = [x for x in cause.root.link.frames if not x.plumbing]
+    return bool(frames) and frames[-1].origin == "user"
 
 
 def _evidence(cause: Candidate, decision: Decision) -> tuple[model.Evidence, ...]:

@@ -47,6 +47,7 @@ TIER_WORDS = {
     Tier.THREAD: "ended a thread only",
     Tier.NOTHING: "swallowed by the interpreter",
 }
+_SUBMITTING = re.compile(r"^(?:srun|sbatch|salloc): error: ")
 _DISTRIBUTED = frozenset({"DistBackendError", "DistNetworkError", "DistStoreError", "DistError"})
 _SYSTEM_CATEGORIES = frozenset({"scheduler", "host-memory", "gpu-hardware", "storage"})
 
@@ -87,7 +88,8 @@ def rate(candidate: Candidate) -> None:
             candidate.tier = Tier.DEMOTED
     elif failure.kind in ("scheduler", "kernel"):
         if rule is None:
-            candidate.tier = Tier.NOTHING
+            telling = failure.kind == "scheduler" and _SUBMITTING.search(candidate.root.link.message or "")
+            candidate.tier = Tier.CLOSING if telling else Tier.NOTHING
         elif rule.symptom:
             candidate.tier = Tier.CLOSING
         else:

@@ -147,10 +147,19 @@ def mark_frames(links: Sequence[Link], settings: PathSettings = NO_SETTINGS) -> 
             frame.origin, frame.plumbing = origin_of(frame.path, settings)
             if frame.hint_user and frame.origin == "user":
                 continue
-            if frame.path == "<string>":
+            if frame.origin == "user" and _compiled(frame):
+                frame.origin = "library"
+            elif frame.path == "<string>":
                 _mark_string(frames, i, scripted)
             elif frozen and frame.origin == "user":
                 _mark_frozen(frame)
+
+
+def _compiled(frame: Frame) -> bool:
+    """Cython prints relative paths and dotted functions that begin with the module: ``pydantic/main.py`` in ``pydantic.main.…``."""
+    if not frame.function or "." not in frame.function or frame.path.startswith(("/", "\\")):
+        return False
+    return frame.function.startswith(frame.path.replace("\\", "/").rpartition(".")[0].replace("/", ".") + ".")
 
 
 def _mark_string(frames: Sequence[Frame], i: int, scripted: bool) -> None:

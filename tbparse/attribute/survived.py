@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from tbparse.dialects import frames as f
@@ -10,7 +11,6 @@ from tbparse.records import Failure
 
 PROGRESS_LINES = 2
 """One progress line after a traceback is a bar drawn for the last time; two different ones are progress."""
-MAX_LOOK = 400
 
 
 def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
@@ -19,7 +19,7 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
         return
     ends = {id(line): i for i, line in enumerate(page.lines)}
     progress: list[int] | None = None
-    for k, failure in enumerate(failures):
+    for failure in failures:
         if failure.fate not in ("fatal", "logged", "thread") or failure.kind not in ("traceback", "native"):
             continue
         end = ends.get(id(failure.last))
@@ -27,14 +27,20 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
             continue
         if progress is None:
             progress = [i for i, t in enumerate(page.texts) if not page.taken[i] and _goes_on(t)]
-        until = next(
-            (ends[id(x.first)] for x in failures[k + 1 :] if id(x.first) in ends and ends[id(x.first)] > end and x.fate == "fatal"),
-            len(page.lines),
-        )
-        seen = {page.texts[i] for i in progress if end < i < max(until, end + MAX_LOOK)}
         enough = 1 if failure.fate == "thread" else PROGRESS_LINES
-        if len(seen) >= enough or any(_strong_success(t) for t in seen):
+        if _went_on(page, progress, end, enough):
             failure.fate, failure.fate_why = "survived", "the same process went on with its work"
+
+
+def _went_on(page: Page, progress: Sequence[int], start: int, enough: int) -> bool:
+    """Whether enough different signs of progress follow a line."""
+    seen: set[str] = set()
+    for k in range(bisect_right(progress, start), len(progress)):
+        text = page.texts[progress[k]]
+        seen.add(text)
+        if len(seen) >= enough or _strong_success(text):
+            return True
+    return False
 
 
 def _goes_on(text: str) -> bool:

@@ -24,6 +24,7 @@ _DIED = re.compile(
 )
 _STATUS = re.compile(r"returned non-zero exit status (?P<code>-?\d+)|terminated with exit code (?P<code2>-?\d+)")
 _SPAWN_INDEX = re.compile(r"\bprocess (?P<rank>\d+) terminated with")
+_SPAWN_RAISED = re.compile(r"-- Process (?P<rank>\d+) terminated with the following error:")
 _WORKER_SIGNAL = re.compile(r"DataLoader worker \(pid \d+\) is killed by signal: (?P<what>[A-Za-z ]+?)\.")
 _WORKER_SIGNALS = {
     "Killed": 9,
@@ -120,6 +121,9 @@ def exit_facts(failure: Failure) -> None:
         spawn = _SPAWN_INDEX.search(message)
         if spawn and failure.rank_hint is None:
             failure.rank_hint = int(spawn["rank"])
+        raised = _SPAWN_RAISED.search(message)
+        if raised and failure.rank_hint is None:
+            failure.rank_hint = int(raised["rank"])
         worker = _WORKER_SIGNAL.search(message)
         if worker and failure.signal is None:
             failure.signal = _WORKER_SIGNALS.get(worker["what"])

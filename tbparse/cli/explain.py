@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from tbparse.cli import startup
 from tbparse.cli.exits import ExitCode, worst
 from tbparse.cli.terminal import colour_wanted, complain, guarded, message, width, write
 from tbparse.errors import InputError, UsageError
@@ -86,6 +87,7 @@ def explain(
     Exits with 0 when it answered, 2 for a wrong option, 66 for a log that cannot be read.
     """
     with guarded():
+        startup.load_model()
         from tbparse.attribute.origin import PathSettings
 
         targets = list(paths or ())
@@ -130,17 +132,13 @@ def _explain_all(targets: Sequence[str | None], settings: Settings, fmt: str, *,
 
 
 def _report(target: str | None, settings: Settings, *, titled: bool, why: bool, every: bool) -> Report:
-    import gc
     from pathlib import Path
 
     from tbparse.engine import Explainer
     from tbparse.render.report import Report
 
     explainer = Explainer(profile=settings.profile, paths=settings.paths)
-    if not gc.isenabled():
-        # Start-up is over (see main.run): what lives now lives to the end, so it is never looked at again.
-        gc.freeze()
-        gc.enable()
+    startup.end()
     if target is not None:
         _read(explainer, target, settings)
     if settings.log_dir is not None:

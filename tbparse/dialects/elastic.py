@@ -32,7 +32,7 @@ _MPIRUN = re.compile(
     re.MULTILINE,
 )
 _SRUN = re.compile(
-    r"^.*srun: error: (?P<host>[\w.-]+): tasks? (?P<tasks>[\d,\-]+): (?P<how>Exited with exit code (?P<code>\d+)|Killed|Terminated|Aborted|Segmentation fault|Bus error|Out Of Memory|Floating point exception|Illegal instruction)(?: \(core dumped\))?.*$",
+    r"^.*srun: error: (?P<host>[\w.-]+): tasks? (?P<tasks>[\d,\-]{1,400}): (?P<how>Exited with exit code (?P<code>\d+)|Killed|Terminated|Aborted|Segmentation fault|Bus error|Out Of Memory|Floating point exception|Illegal instruction)(?: \(core dumped\))?.*$",
     re.MULTILINE,
 )
 # IDEs, managed services and MPI banners: codes from 128 on are signals, and so are Windows' 0xC… ones.

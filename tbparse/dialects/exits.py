@@ -17,6 +17,9 @@ _REFUSED = re.compile(
 )
 _ARGPARSE = re.compile(r"^(?P<prog>[^\s:][^:\n]{0,120}?): error: (?P<message>.+)$", re.MULTILINE)
 _CLICK = re.compile(r"^(?:Error: (?P<message>.+)|[╭┌+][─-]+ Error [─-]+[╮┐+])$", re.MULTILINE)
+_REFUSALS = re.compile(
+    r"(?:argument \S+.*: |unrecognized arguments: |the following arguments are required: |one of the arguments |ambiguous option: |invalid choice: )"
+)
 _ERROR_TITLE = re.compile(r"^Error: |[─-] Error [─-]", re.MULTILINE)
 # fire, absl and pytest refuse a command line in words of their own, without a usage text above.
 _OWN_WORDS = re.compile(
@@ -70,7 +73,8 @@ class ExitDialect:
     def read(self, page: Page) -> list[Failure]:
         out = []
         for i, text in page.find(_ERROR):
-            if not _ARGPARSE.match(text) or not self._usage_above(page, i, 600):
+            m = _ARGPARSE.match(text)
+            if not m or not (_REFUSALS.match(m["message"]) or self._usage_above(page, i, 600)):
                 continue
             out.append(self._make(page, i, text.strip(), "usage", 2))
         for i, text in page.find(_ERROR_TITLE):

@@ -15,7 +15,10 @@ _FATAL = re.compile(
     r"^(?:.*[^\w\s])?[ \t]?(?:Fatal Python error: (?P<what>.+)|Windows fatal exception: (?P<windows>.+)|(?P<later>Timeout \(\d[\d:.]*\)!))$",
     re.MULTILINE,
 )
-_THREAD = re.compile(r"^(?P<current>Current thread|Thread) 0x[0-9a-fA-F]+(?: \[[^\]]*\])?(?: [^()]*)?\(most recent call first\):$")
+# Ray's crash handler heads the one stack that it prints with "Stack".
+_THREAD = re.compile(
+    r"^(?:Stack|(?P<current>Current thread|Thread) 0x[0-9a-fA-F]+(?: \[[^\]]*\])?(?: [^()]*)?) ?\(most recent call first\):$"
+)
 _FRAME = re.compile(r'^\s*File "(?P<path>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
 _TAIL = re.compile(
     r"^(?:Extension modules:|Current thread's C stack|\s*Binary file|Python runtime state|<truncated|\s*<no Python frame>|\s*\.\.\.)"
@@ -46,7 +49,7 @@ class FaultDialect:
             while j < len(page.texts) and j - i < 5000:
                 text = page.texts[j]
                 if t := _THREAD.match(text):
-                    threads.append((t["current"] == "Current thread", []))
+                    threads.append((t["current"] in (None, "Current thread"), []))
                 elif (fr := _FRAME.match(text)) and threads:
                     line = int(fr["line"]) if fr["line"].isdigit() else None
                     threads[-1][1].append(Frame(fr["path"], line, fr["function"]))

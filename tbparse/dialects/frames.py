@@ -55,6 +55,8 @@ _STOP = re.compile(
     | (?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN)\b
     | (?:Message|Arguments):\ ['"(]
     | \+{3,}\ Timeout
+    | (?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL)(?:[ :\t]|$)
+    | ```
     | Child\ process\ with\ PID\ \d+\ terminated
     | (?:subprocess|torch\.distributed\.elastic\.multiprocessing\.errors)\.\w+:
     | .*\bSending\ process\ \d+\ closing\ signal
@@ -123,6 +125,11 @@ def split_exception(text: str, *, lone: bool = False) -> tuple[str, str | None, 
     kind, message = m["type"], m["message"]
     if kind in _NOT_TYPES:
         return None
+    half = len(kind) // 2
+    if len(kind) > 10 and kind[:half] == kind[half:]:  # two ranks wrote over one another
+        kind = kind[:half]
+        body = (message or "").removeprefix(": ")
+        message = body[: len(body) // 2] if body and body[: len(body) // 2] == body[len(body) // 2 :] else message
     if not lone:
         last = kind.rpartition(".")[2]
         if not (last[:1].isupper() or "." in kind or last.endswith(("error", "timeout"))):

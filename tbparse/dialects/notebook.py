@@ -148,6 +148,8 @@ class NotebookDialect:
         j = i + 1
         while j < len(page.texts) and j - i < 120:
             text = page.texts[j]
+            if text and page.lines[j].shape != page.lines[i].shape:
+                break
             if text.strip() in f.SEPARATORS or _HEAD.match(text) or (text.strip() and f.ends_message(text)):
                 break
             if not text.strip():

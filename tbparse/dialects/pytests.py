@@ -21,6 +21,7 @@ _TEST = re.compile(r"^_{3,} (?P<name>.+?) _{3,}$")
 _CAPTURED = re.compile(r"^-{3,} ?Captured .*-{3,}$")
 _LIVE = re.compile(r"^-{3,} live log \w+ -{3,}$")
 _OUTCOME = re.compile(r"^(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN)\b.*\[ *\d+%\]|^\S+\.py::\S+")
+_CRASHED = re.compile(r"^worker '\w+' crashed while running ")
 _WHERE = re.compile(r"^(?P<path>[^\s:][^:]*?|[A-Za-z]:\\[^:]*?):(?P<line>\d+): ?(?P<type>[A-Za-z_][\w.]*)?\s*$")
 _WHERE_IN = re.compile(r"^(?P<path>[^\s:][^:]*?|[A-Za-z]:\\[^:]*?):(?P<line>\d+): in (?P<function>\S+)$")
 _ERROR_LINE = re.compile(r"^E(?: {1,}(?P<text>.*))?$")
@@ -130,6 +131,10 @@ class PytestDialect:
                 function = m["name"] or m["name2"]
             elif frames and frames[-1].source is None and text.startswith("    ") and function is None:
                 frames[-1].source = text.strip()
+        crashed = next((t for t in page.texts[start + 1 : end] if _CRASHED.match(t)), None)
+        if crashed is not None and not errors and not native:
+            lost = Link(None, crashed.strip(), [], line=page.lines[start + 1], first_line=page.lines[start])
+            return self._failure(page, start, end, [lost], name)
         if native and not errors:
             links, _ = ChainReader(native).chain(0)
             if links:

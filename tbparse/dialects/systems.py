@@ -49,7 +49,7 @@ _LOOK = re.compile(
     r"|BackOff|NodeNotReady|low on resource|had condition|AdmissionError|longer than|ErrImage|ContainerCannotRun|BackoffLimit|EmptyDir|FailedCreatePod|deletion of Pod|terminated because|Job was active|Job has (?:reached|gone)"
     r"|NVRM: |Kill(?:ed)? process|oom_reaper|\[Hardware Error\]|mce: |EDAC|AER: |segfault at|traps: |I/O error|EXT4-fs|XFS|Lustre|nfs: )",
 )
-_SRUN_TASK = re.compile(r"srun: error: [\w.-]+: tasks? [\d,\-]+: ")
+_SRUN_TASK = re.compile(r"srun: error: [\w.-]+: tasks? [\d,\-]{1,400}: ")
 _CHATTER = re.compile(
     r"(?:launch/slurm: |srun: (?:debug|Job step aborted|Force Terminated|Terminating|got SIGCONT|forcing|interrupt|sending|StepId)|task_exit|_task_finish|Complete job step|Unable to confirm allocation)"
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
@@ -22,16 +23,17 @@ _THREAD = re.compile(
     r"^(?:Exception in thread (?P<name>.+?)(?: \(most likely raised during interpreter shutdown\))?:|Exception in thread .*)$"
 )
 _IGNORED = re.compile(
-    r"^(?:Exception ignored (?:in|on|while)\b|Error in atexit\._run_exitfuncs|Error in sys\.exitfunc|Error in sys\.excepthook|Object allocated at"
+    r"^(?:Exception ignored (?:in|on|while)\b|Error in atexit\._run_exitfuncs|Error in sys\.exitfunc|Error in sys\.excepthook|--- Logging error ---|Object allocated at"
     r"|Task exception was never retrieved|Future exception was never retrieved|Unclosed )"
 )
-_LOGGED_BEFORE = re.compile(r"^(?:--- Logging error ---|exception calling callback\b|Exception in callback\b)")
+_LOGGED_BEFORE = re.compile(r"^(?:exception calling callback\b|Exception in callback\b)")
 _CAUGHT = re.compile(r"^An error has been caught in function '")
 _PROCESS = re.compile(r"^Process (?P<name>\S+?):$")
 _FORWARD = re.compile(
     r"(?:Traceback of forward call that caused the error|Call stack|Stack \(most recent call last\)|The detailed stack trace):?\s*\(?(?:.*)$"
 )
 _SIGNAL_HANDLER = re.compile(r"signal_handling\.py$|_utils/signal_handling")
+_WINDOW = 256
 _ERRORS = {"ERROR", "CRITICAL", "FATAL", "EXCEPTION", "E", "F", "C", "error", "critical", "exception", "fatal"}
 _PYTEST_RECORD = re.compile(r"^(?:ERROR|CRITICAL) {2,}\S+:\S+:\d+ ")
 _NOTABLE = {
@@ -85,18 +87,25 @@ class TracebackDialect:
         indent = len(text) - len(text.lstrip(" "))
         lead = text[: header.start()] if header else ""
         grouped = lead.strip(" |+").startswith("Exception Group")
-        lines = _dedented(page, i, indent) if header and indent and not grouped and not lead.strip() else list(page.lines[i:])
-        if header and lead.strip() and not grouped and not lead.rstrip().endswith("Original"):
-            lines[0] = lines[0]._replace(text=f.HEADER_TEXT + ":")
-        stop = _first_taken(page, i, len(lines))
-        reader = ChainReader(lines[:stop])
-        if not header and i and _FORWARD.search(page.texts[i - 1]):
-            end = i + max(1, reader.frames_only(0))  # frames that somebody printed to be helpful: no failure
+        forward = not header and i > 0 and _FORWARD.search(page.texts[i - 1]) is not None
+        size = _WINDOW
+        while True:
+            window = page.lines[i : i + size]
+            lines = _dedented(window, indent) if header and indent and not grouped and not lead.strip() else list(window)
+            if header and lead.strip() and not grouped and not lead.rstrip().endswith("Original"):
+                lines[0] = lines[0]._replace(text=f.HEADER_TEXT + ":")
+            reader = ChainReader(lines[: _first_taken(page, i, len(lines))])
+            links, used = ([], max(1, reader.frames_only(0))) if forward else reader.chain(0)
+            # Reading begins with a small window, so that many short tracebacks cost no more than their lines; a
+            # chain that comes near the window's end may go on behind it.
+            if used < len(window) - 80 or i + size >= len(page.lines):
+                break
+            size *= 4
+        end = i + used
+        if forward:  # frames that somebody printed to be helpful: no failure
             page.take(i, end - 1)
             return None, end
-        links, used = reader.chain(0)
-        end = i + used
-        if not links or (not header and links[-1].exception is None and all(x.exception is None for x in links)):
+        if not links or (not header and all(x.exception is None for x in links)):
             return None, max(end, i + 1)
         relate(links)
         first = page.lines[i]
@@ -193,19 +202,19 @@ def _lone_before(page: Page, i: int, done: int) -> int:
     return -1
 
 
-def _dedented(page: Page, i: int, indent: int) -> list[Line]:
-    """Lines from ``i`` on without ``indent`` blanks, up to the first one that is indented less."""
+def _dedented(window: Sequence[Line], indent: int) -> list[Line]:
+    """The lines without ``indent`` blanks, up to the first one that is indented less."""
     pad = " " * indent
     out: list[Line] = []
-    for line in page.lines[i:]:
+    for line in window:
         if line.text and not line.text.startswith(pad):
             # The header alone may be set in: what follows at the margin then belongs to it all the same.
             if len(out) == 1:
-                return [out[0], *page.lines[i + 1 :]]
+                return [out[0], *window[1:]]
             break
         out.append(line._replace(text=line.text[indent:]))
-    if len(out) > 1 and out[1].text and not out[1].text.startswith(" ") and page.lines[i + 1].text.startswith("  File"):
-        return [out[0], *page.lines[i + 1 :]]
+    if len(out) > 1 and out[1].text and not out[1].text.startswith(" ") and window[1].text.startswith("  File"):
+        return [out[0], *window[1:]]
     return out
 
 
@@ -219,6 +228,8 @@ def _set_fate(page: Page, i: int, failure: Failure) -> None:
     j = i - 1
     while j >= 0 and not page.texts[j].strip() and i - j < 3 and page.levels.get(j) not in _ERRORS:
         j -= 1
+    if j > 0 and page.texts[j].startswith("future: <"):
+        j -= 1  # asyncio shows the task between its sentence and the traceback
     above = page.texts[j] if j >= 0 else ""
     level = page.levels.get(i)
     if level and i + 1 < len(page.lines) and page.lines[i + 1].shape == page.lines[i].shape:

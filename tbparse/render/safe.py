@@ -6,7 +6,7 @@ import re
 
 # C0 and C1 controls, DEL; direction marks, embeddings, overrides and isolates; line and paragraph separators; the
 # byte order mark; tag characters; halves of surrogate pairs, which no encoding can write.
-_UNSAFE = re.compile(
+_UNSAFE = (
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
 )
 
@@ -15,7 +15,8 @@ def printable(text: str) -> str:
     """``text`` on one line; characters that are not for showing are written as escapes (``\\x1b``, ``\\u202e``)."""
     if text.isascii() and text.isprintable():
         return text
-    return _UNSAFE.sub(_escape, text.replace("\t", "    "))
+    # `re` keeps the pattern compiled; most logs never need it.
+    return re.sub(_UNSAFE, _escape, text.replace("\t", "    "))
 
 
 def _escape(m: re.Match[str]) -> str:

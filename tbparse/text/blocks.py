@@ -16,9 +16,10 @@ from tbparse.text.prefilter import Scanner, make_scanner
 
 SMALL_LOG = 256 * 1024
 """A log up to this many bytes is read whole."""
-LINES_BEFORE = 12
+LINES_BEFORE = 40
 LINES_AFTER = 40
 TAIL_LINES = 40
+MAX_HISTORY_BYTES = 256 * 1024
 MAX_BLOCK_BYTES = 2 * 1024 * 1024
 MAX_LINE_BYTES = 1024 * 1024
 """A physical line longer than this is cut into pieces of this size (with the same line number)."""
@@ -113,7 +114,33 @@ class Segmenter:
         offset, no = self._offset, self._no
         self._offset += cut
         self._no += self._count(body)
-        return self._lines(body, offset, no) + self._split_long()
+        out: list[Block] = []
+        for piece in self._pieces(body):
+            out += self._lines(piece, offset, no)
+            offset += len(piece)
+            no += self._count(piece)
+        return out + self._split_long()
+
+    def _pieces(self, body: bytes) -> list[bytes]:
+        """The body, with lines that are too long cut where :meth:`_split_long` would have cut them."""
+        if len(body) <= MAX_LINE_BYTES or self.encoding.unit > 1:
+            return [body]
+        pieces: list[bytes] = []
+        start = position = 0
+        while position < len(body):
+            end = body.find(b"\n", position)
+            end = len(body) - 1 if end < 0 else end
+            if end - position > MAX_LINE_BYTES:
+                if position > start:
+                    pieces.append(body[start:position])
+                while end - position > MAX_LINE_BYTES:
+                    pieces.append(body[position : position + MAX_LINE_BYTES])
+                    position += MAX_LINE_BYTES
+                    self.cut_lines += 1
+                start = position
+            position = end + 1
+        pieces.append(body[start:])
+        return pieces
 
     def _last_newline(self, buffer: bytes) -> int:
         """Length of the part that ends with the last line end."""
@@ -146,8 +173,10 @@ class Segmenter:
         while position < size:
             if self._open:
                 line_end = self._line_end(body, hit) if hit < size else size
-                quiet_end, quiet_lines = self._skip(body, position, self._after_left)
-                if hit < quiet_end:
+                # Dense hits are the common case inside a block: the next line is asked before forty are counted.
+                near = hit < size and hit < self._line_end(body, position)
+                quiet_end, quiet_lines = (line_end, 0) if near else self._skip(body, position, self._after_left)
+                if near or hit < quiet_end:
                     self._extend(body[position:line_end])
                     no += self._count(body[position:line_end])
                     position, self._after_left = line_end, LINES_AFTER
@@ -238,6 +267,14 @@ class Segmenter:
             position = stop
             first_no += 1
         self._history = (self._history + rows)[-TAIL_LINES:]
+        spare = sum(len(raw) for _, _, raw in self._history) - MAX_HISTORY_BYTES
+        while spare > 0:  # whole lines go first, then the head of the oldest that is left
+            first_offset, first_line, raw = self._history[0]
+            if len(raw) <= spare and len(self._history) > 1:
+                del self._history[0]
+            else:
+                self._history[0] = (first_offset + spare, first_line, raw[spare:])
+            spare -= min(spare, len(raw))
 
 
 def _aligned(body: bytes, encoding: Encoding) -> list[int]:

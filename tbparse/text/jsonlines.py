@@ -37,13 +37,14 @@ _ESCAPED = f"{_HEADER}:\\n"
 
 def expand(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]] | None:
     """Lines with JSON objects replaced by the text in them, and their levels by index; None where there is no JSON."""
-    if not any((x.text.startswith("{") and x.text.endswith("}")) or _ESCAPED in x.text for x in lines):
+    if not any((x.text.endswith("}") and '{"' in x.text[:100]) or _ESCAPED in x.text for x in lines):
         return None
     out: list[Line] = []
     levels: dict[int, str] = {}
     changed = False
     for line in lines:
-        found = _fields(line.text) if line.text.startswith("{") and line.text.endswith("}") else None
+        at = line.text.find('{"', 0, 100) if line.text.endswith("}") else -1  # a label may stand before the object
+        found = _fields(line.text[at:]) if at >= 0 else None
         if found is None:
             quoted = _unescaped(line.text) if _ESCAPED in line.text and line.text[0] not in " \t" else None
             if quoted is None:
@@ -90,7 +91,7 @@ def _unescaped(text: str) -> str | None:
 
 def _fields(text: str) -> tuple[list[str], str | None, Tags, str] | None:
     try:
-        data = json.loads(text)
+        data = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
     if not isinstance(data, dict):

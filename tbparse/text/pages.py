@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import NamedTuple
 
@@ -25,6 +26,10 @@ class StreamLines(NamedTuple):
 def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
     """The block's lines by writer. Lines without an identifying prefix are the writer ``""``."""
     lines = split_block(block.raw, block.offset, block.first_no, encoding)
+    if b"%|" in block.raw:
+        lines = _unbarred(lines)
+    if b"File &quot;" in block.raw:
+        lines = [x._replace(text=html.unescape(x.text)) if "&" in x.text else x for x in lines]
     stripped, levels = _unpacked(lines) or strip_block(lines)
     again = _unpacked(stripped)  # JSON behind a collector's own prefix
     if again is not None:
@@ -59,6 +64,22 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
 # NumPy's C code prints the header without a line end.
 _GLUED = re.compile(r'^(?P<head>.*Traceback \(most recent call last\):)(?P<frame> +File "[^"]+", line \d+(?:, in \S+)?)$')
 _OPEN_FILE = re.compile(r'^ {2,4}File "(?:[^"]*|[^"]*"(?:,(?: (?:l(?:i(?:n(?:e(?: \d*)?)?)?)?)?)?)?)$')
+
+
+# tqdm ends no line: what another writer prints next stands right behind the bar's closing bracket.
+_BARRED = re.compile(r"^(?P<bar>[^\n]{0,300}?\d{1,3}%\|[^\n]{0,200}?\[[^\]\n]{0,80}\])(?P<rest>[\[(A-Za-z].*)$")
+
+
+def _unbarred(lines: list[Line]) -> list[Line]:
+    """Progress bars on a line of their own."""
+    out: list[Line] = []
+    for line in lines:
+        m = _BARRED.match(line.text) if "%|" in line.text else None
+        if m is None:
+            out.append(line)
+        else:
+            out += [line._replace(text=m["bar"]), line._replace(text=m["rest"])]
+    return out
 
 
 def _unglued(lines: list[Line], levels: dict[int, str]) -> tuple[list[Line], dict[int, str]]:

@@ -36,7 +36,7 @@ _MPIRUN = _k("mpirun", r"\[\d+,(?:mpirank:)?(?P<rank>\d+)(?:,(?P<host>[\w.-]+))?
 _BRACKET_TIME = _k(
     "time",
     rf"\[(?P<time>\d{{4}}[-/]\d\d[-/]\d\d[ T]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?|{_CLOCK}|\w{{3}} {_MONTH} [ \d]\d {_CLOCK} \d{{4}}"
-    rf"|\d\d/\d\d/\d\d(?:\d\d)? {_CLOCK}| *\d+\.\d{{6}})(?:,[^\]]*)?\](?::? |(?=\[)|$)",
+    rf"|\d\d/\d\d/\d\d(?:\d\d)? {_CLOCK}| *\d+\.\d+)(?:,[^\]]*)?\](?::? |(?=\[)|$)",
 )
 _BRACKET_LEVEL = _k(
     "level",
@@ -69,6 +69,7 @@ _BASIC = _k("basic", rf"(?P<level>{_LEVEL}):(?P<logger>[A-Za-z_][\w.]*):(?!//)")
 _STD = _k("std", r"(?:stderr|stdout)(?: [FP])?(?:: |:$| \| )", False)
 _CRI = _k("cri", r"(?:stderr|stdout) [FP](?: |$)", False)
 _COMPOSE = _k("compose", r"(?P<process>[A-Za-z][\w.-]*?[-_]\d+) +\| ?", True)
+_BUILDKIT = _k("buildkit", r"#\d+ \d+\.\d+(?: |$)")
 _STERN = _k("pod", r"\[?pod/(?P<process>[\w.-]+)/[\w.-]+\]? ", True)
 _LOG_TAIL = _k(
     "format",
@@ -83,6 +84,7 @@ _BY_CHAR: dict[str, tuple[_Kind, ...]] = {
     "[": (_RANK, _MPIRUN, _ROLE, _BRACKET_TIME, _BRACKET_LEVEL, _LOGGED_FILE, _STERN),
     "(": (_RAY,),
     "p": (_STERN,),
+    "#": (_BUILDKIT,),
     "s": (_CRI, _STD, _COMPOSE),
 }
 for _c in "0123456789":
@@ -97,7 +99,7 @@ _COMPOSE_ONLY = (_COMPOSE,)
 _AFTER_TIME = (_LOG_TAIL, _SYSLOG_ISO, _HEROKU)
 
 _MAX_STACK = 8
-_FAST_PLAIN = frozenset(" \t\"'`^~{}<>=+-*/\\.,;:!?#&%$@|╭│╰─")
+_FAST_PLAIN = frozenset(" \t\"'`^~{}<>=+-*/\\.,;:!?&%$@|╭│╰─")
 
 
 class Stripped(NamedTuple):
