@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tbparse.text import blocks
-from tbparse.text.blocks import LINES_AFTER, LINES_BEFORE, MAX_LINE_BYTES, TAIL_LINES, TRIGGERS, Block, Segmenter
+from tbparse.text.blocks import LINES_AFTER, LINES_BEFORE, MAX_LINE_BYTES, TAIL_LINES, Block, Segmenter
+from tbparse.text.prefilter import TRIGGERS
 
 QUIET = b"a quiet line\n"
 HIT = b"ValueError: x\n"

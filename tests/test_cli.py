@@ -537,3 +537,15 @@ print(sorted(sys.modules), file=sys.stderr)
     loaded = done.stderr.decode()
     for name in ("torch", "accelerate", "numpy", "gzip", "rich.console", "rich.cells"):
         assert f"'{name}'" not in loaded
+
+
+def test_quick_starting_leaves_the_environment_as_it_was(monkeypatch):
+    from tbparse.cli import startup
+
+    for value in (None, "logfire"):
+        if value is None:
+            monkeypatch.delenv("PYDANTIC_DISABLE_PLUGINS", raising=False)
+        else:
+            monkeypatch.setenv("PYDANTIC_DISABLE_PLUGINS", value)
+        startup.load_model()
+        assert os.environ.get("PYDANTIC_DISABLE_PLUGINS") == value

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tbparse.records import Line, Tags
-from tbparse.text.prefixes import strip_block, strip_prefixes
+from tbparse.text.learned import strip_block
+from tbparse.text.prefixes import strip_prefixes
 
 FILE = '  File "train.py", line 3, in <module>'
 HEADER = "Traceback (most recent call last):"

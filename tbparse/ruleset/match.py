@@ -7,6 +7,7 @@ skipped, and the answer says so.
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -290,6 +291,9 @@ def _skipped(rule: PackedRule) -> str:
     return f"rule {rule.id} was skipped: its pattern took longer than {patterns.SEARCH_SECONDS} s on this text"
 
 
+_BUILTINS = frozenset(n for n, v in vars(builtins).items() if isinstance(v, type) and issubclass(v, BaseException))
+
+
 def type_fits(wanted: str, printed: str | None) -> bool:
     """``KeyError`` fits any type of that last name; a dotted name fits itself, its tail, and its bare last name."""
     if printed is None:
@@ -299,6 +303,8 @@ def type_fits(wanted: str, printed: str | None) -> bool:
     if "." not in wanted:
         return printed.rpartition(".")[2] == wanted
     if "." not in printed:
+        if printed in _BUILTINS:  # Python's own types are printed without a module; a package's namesake is another type
+            return False
         return wanted.rpartition(".")[2] == printed
     return printed.endswith(f".{wanted}") or wanted.endswith(f".{printed}")
 
