@@ -5,7 +5,6 @@ Names are loaded when they are first used, so ``import tbparse`` costs next to n
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from tbparse._version import __version__
@@ -31,8 +30,6 @@ _HOMES = {
     "classify": "tbparse.engine",
 }
 __all__ = ["Explainer", "InputError", "PathSettings", "RootCause", "RuleError", "TbparseError", "UsageError", "__version__", "classify"]  # fmt: skip
-
-logging.getLogger("tbparse").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -325,7 +324,11 @@ def _secondary(decision: Decision, cause: Candidate | None) -> tuple[model.Secon
             for leaf in link.leaves:
                 add(cause.failure, leaf[-1])
     for c in decision.candidates:
-        if c is cause or c in decision.wrappers:
+        if (
+            c is cause
+            or c in decision.wrappers
+            or (cause is not None and (c.failure is cause.failure or c.root.link.line is cause.proof is not None))
+        ):
             continue
         add(c.failure, c.root.link)
         for twin in c.twins:
@@ -343,6 +346,14 @@ _VOLATILE = (
 )
 
 
+def _fnv(data: bytes) -> int:
+    """FNV-1a, 64 bits: the text is not secret and short, and hashlib would load OpenSSL at every start."""
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
 def fingerprint(rule: str | None, link: Link, site: Frame | None) -> str:
     """A short hash of what stays the same when the failure comes again: no numbers, addresses, paths of folders or ranks."""
     message = (link.message or "").split("\n", 1)[0]
@@ -353,7 +364,7 @@ def fingerprint(rule: str | None, link: Link, site: Frame | None) -> str:
         path = site.path.replace("\\", "/").rpartition("/")[2]
         where = f"{re.sub(r'[0-9]+', '#', path)}:{site.function}"
     text = "\0".join((rule or "", short(link.exception), message.strip(), where))
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return f"{_fnv(text.encode('utf-8', 'replace')):016x}"
 
 
 __all__ = ["Match", "build_answer", "fingerprint"]

@@ -126,6 +126,8 @@ def rate(candidate: Candidate) -> None:
     else:
         candidate.tier = Tier.LOCAL
     candidate.why = failure.fate_why or TIER_WORDS[candidate.tier]
+    if candidate.tier is Tier.NOTHING and failure.fate == "fatal":
+        candidate.why = "no rule knows it as a failure"
 
 
 def _death_tier(signal: int | None) -> Tier:

@@ -1,53 +1,24 @@
-"""One file for each way in which the world prints a failure. To add one: a new file, and a line in ``_registry``."""
+"""One file for each way in which the world prints a failure. To add one: a new file, and a line in ``registry``."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from tbparse.dialects.base import Dialect, Page
+from tbparse.dialects.base import Page
 from tbparse.dialects.frames import scattered_frames
+from tbparse.dialects.registry import REGISTRY
 from tbparse.records import Failure
-
-
-@lru_cache(maxsize=1)
-def registry() -> tuple[Dialect, ...]:
-    """All dialects, those first that claim lines which others would misread."""
-    from tbparse.dialects.bare import BareDialect
-    from tbparse.dialects.boxes import BoxDialect
-    from tbparse.dialects.elastic import ElasticDialect
-    from tbparse.dialects.exits import ExitDialect
-    from tbparse.dialects.fault import FaultDialect
-    from tbparse.dialects.native import NativeDialect
-    from tbparse.dialects.notebook import NotebookDialect
-    from tbparse.dialects.pytests import PytestDialect
-    from tbparse.dialects.systems import SystemDialect
-    from tbparse.dialects.traceback import TracebackDialect
-
-    return (
-        ElasticDialect(),
-        PytestDialect(),
-        BoxDialect(),
-        FaultDialect(),
-        NotebookDialect(),
-        TracebackDialect(),
-        SystemDialect(),
-        NativeDialect(),
-        ExitDialect(),
-        BareDialect(),
-    )
 
 
 def read_page(page: Page) -> list[Failure]:
     """Every failure on a page, in the order of the log."""
     out: list[Failure] = []
     blob = page.blob
-    for dialect in registry():
-        if dialect.name == "systems":  # from here on only lines that no traceback has claimed are of interest
+    for entry in REGISTRY:
+        if entry.name == "systems":  # from here on only lines that no traceback has claimed are of interest
             if not page.narrow():
                 break
             blob = page.blob
-        if any(trigger in blob for trigger in dialect.triggers):
-            out += dialect.read(page)
+        if any(trigger in blob for trigger in entry.triggers):
+            out += entry.load().read(page)
     out.sort(key=lambda failure: failure.first.start)
     return mend(page, out)
 

@@ -22,7 +22,6 @@ class BareDialect:
     """Rows 22 and 37 of the dialects: exception lines that survive a damaged mixture, and logs of last lines."""
 
     name = "bare"
-    triggers = ("Error", "Exception", "Interrupt", "Timeout", "Failure", "Refused", "Aborted")
 
     def read(self, page: Page) -> list[Failure]:
         out = []

@@ -73,13 +73,10 @@ class Page:
 
 
 class Dialect(Protocol):
-    """One way in which the world prints failures. ``triggers``: a page without any of them holds none of it."""
+    """One way in which the world prints failures."""
 
     @property
     def name(self) -> str: ...
-
-    @property
-    def triggers(self) -> tuple[str, ...]: ...
 
     def read(self, page: Page) -> list[Failure]:
         """The failures of this dialect on the page; it never decides which of them is the root."""

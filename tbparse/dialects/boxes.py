@@ -25,7 +25,6 @@ class BoxDialect:
     """Row 17 of the dialects."""
 
     name = "rich"
-    triggers = ("Traceback (most recent call last) ─", "Traceback (most recent call last) -")
 
     def read(self, page: Page) -> list[Failure]:
         out: list[Failure] = []

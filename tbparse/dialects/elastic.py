@@ -65,19 +65,6 @@ class ElasticDialect:
     """Row 12 of the dialects, and the closing lines of other launchers."""
 
     name = "elastic"
-    triggers = (
-        " FAILED",
-        "exitcode",
-        "exits with return code",
-        "noticed that process rank",
-        "srun: error:",
-        " exited with code ",
-        "exit code",
-        "exit status",
-        "non-zero",
-        "EXIT ",
-        "KILLED BY",
-    )
 
     def read(self, page: Page) -> list[Failure]:
         out: list[Failure] = []
@@ -190,7 +177,7 @@ class ElasticDialect:
             message_line = next((x for x in page.lines[start : last + 1] if "received by PID" in x.text), line)
             message = signalled.group() if signalled else f"exitcode {fact.exit_code}"
             link = Link(None, message, [], line=message_line, first_line=line)
-            failure = Failure("launcher", self.name, [link], line, page.lines[last], line.stream, tags, launcher="torchrun")
+            failure = Failure("launcher", self.name, [link], message_line, page.lines[last], line.stream, tags, launcher="torchrun")
             failure.signal, failure.pid, failure.in_summary = number, fact.pid, True
             return failure
         return None

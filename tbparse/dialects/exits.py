@@ -49,26 +49,6 @@ class ExitDialect:
     """Row 16 of the dialects, and the messages of row 30 that have no traceback."""
 
     name = "exit"
-    triggers = (
-        "KeyboardInterrupt",
-        "Could not consume",
-        "Flags parsing",
-        "directory not found",
-        "unrecognized arguments",
-        "error:",
-        "Error:",
-        "Error ─",
-        "Error -",
-        "can't ",
-        "No module named",
-        "not found",
-        "No such file",
-        "Permission denied",
-        "HYDRA_FULL_ERROR",
-        "finding module specification",
-        "cannot execute",
-        "bad interpreter",
-    )
 
     def read(self, page: Page) -> list[Failure]:
         out = []

@@ -35,7 +35,6 @@ class FaultDialect:
     """Row 14 of the dialects."""
 
     name = "faulthandler"
-    triggers = ("+ Timeout +", "Fatal Python error", "Windows fatal exception", "(most recent call first):", "Timeout (")
 
     def read(self, page: Page) -> list[Failure]:
         out = []

@@ -80,11 +80,6 @@ class NativeDialect:
     """Row 33 of the dialects, and the shell's lines of row 15."""
 
     name = "native"
-    triggers = (
-        "terminat", "what():", "ProcessGroup", ".cpp:", "malloc", "free()", "corrupt", "smashing", "Assertion", "*** ", "signal", "panicked", "failure",
-        "Check failed", "HSA_STATUS", "HW Exception", "CUDA error", "GPUassert", "in file", "Memory access fault", "egmentation fault", "Aborted", "abort", "us error", "llegal", "illed", "Terminated", "Hangup", "NCCLUtils",
-        "RESOURCE_EXHAUSTED",
-    )  # fmt: skip
 
     def read(self, page: Page) -> list[Failure]:
         out = self._terminates(page)

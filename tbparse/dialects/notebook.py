@@ -32,7 +32,6 @@ class NotebookDialect:
     """Row 25 of the dialects."""
 
     name = "ipython"
-    triggers = (" Traceback (most recent call last)", "---> ", "In [", "In[", "<ipython-input-")
 
     def read(self, page: Page) -> list[Failure]:
         out: list[Failure] = []

@@ -37,7 +37,6 @@ class PytestDialect:
     """Row 26 of the dialects."""
 
     name = "pytest"
-    triggers = ("= FAILURES =", "= ERRORS =", "test session starts", "short test summary info", "- Captured ")
 
     def read(self, page: Page) -> list[Failure]:
         out: list[Failure] = []

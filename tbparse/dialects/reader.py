@@ -131,8 +131,8 @@ class ChainReader:
 
     def _traceback(self, i: int, first: int, *, group: bool = False) -> tuple[list[Link], int]:
         frames, i = self._frames(i)
-        if i >= len(self.texts):
-            return ([self._cut(frames, first)] if frames else []), i
+        if i >= len(self.texts):  # the log ends in the middle of it
+            return ([self._cut(frames, first)] if frames or self.depth == 0 else []), i
         exc = f.split_exception(self.texts[i])
         if exc is None:
             return ([self._cut(frames, first)] if frames else []), i

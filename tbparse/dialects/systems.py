@@ -53,6 +53,7 @@ _SRUN_TASK = re.compile(r"srun: error: [\w.-]+: tasks? [\d,\-]{1,400}: ")
 _CHATTER = re.compile(
     r"(?:launch/slurm: |srun: (?:debug|Job step aborted|Force Terminated|Terminating|got SIGCONT|forcing|interrupt|sending|StepId)|task_exit|_task_finish|Complete job step|Unable to confirm allocation)"
 )
+_ON_HOST = re.compile(r"(?: ON |Node failure on )([\w.-]+)")
 _KILLED_PID = re.compile(r"Kill(?:ed)? process (\d+)")
 _OOM = re.compile(r"oom|OOM|out of memory", re.IGNORECASE)
 
@@ -61,11 +62,6 @@ class SystemDialect:
     """Row 32 of the dialects."""
 
     name = "systems"
-    triggers = (
-        "slurm", "srun", "sbatch", "salloc", "CANCELLED", "oom", "OOM", "vict", "reempt", "DeadlineExceeded", "NodeLost", "Failed", "BackOff", "NodeNotReady", "low on resource",
-        "had condition", "longer than", "ErrImage", "NVRM", "Kill", "Hardware Error", "mce:", "EDAC", "AER", "segfault", "traps:", "I/O error", "EXT4", "XFS", "Lustre", "nfs", "AdmissionError",
-        "Backoff", "EmptyDir", "deletion of Pod", "terminated because", "ContainerCannotRun", "Job was", "Job has",
-    )  # fmt: skip
 
     def read(self, page: Page) -> list[Failure]:
         out: list[Failure] = []
@@ -85,6 +81,9 @@ class SystemDialect:
             failure = Failure(found, self.name, [link], line, line, line.stream, line.tags)
             if _SRUN_TASK.search(message):
                 failure.kind, failure.fate = "launcher", "symptom"
+            host = _ON_HOST.search(message)
+            if host:
+                failure.tags = failure.tags._replace(host=failure.tags.host or host[1])
             killed = _KILLED_PID.search(message)
             if killed:
                 failure.pid = int(killed[1])

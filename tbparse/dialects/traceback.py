@@ -58,7 +58,6 @@ class TracebackDialect:
     """Row 1–11, 13, 18–22, 24, 27, 29, 35 and 37 of the dialects: all that prints ``File "…", line N``."""
 
     name = "python"
-    triggers = (f.HEADER_TEXT, 'File "', "The above exception was", "During handling of the above")
 
     def read(self, page: Page) -> list[Failure]:
         out: list[Failure] = []

@@ -376,9 +376,13 @@ def default_retry(verdict: str) -> Retry:
     return Retry(action="retry", delay_s=30.0, max=3) if verdict == "transient" else Retry()
 
 
-@lru_cache(maxsize=8)
 def builtin_rules(profile: str = "job") -> RuleSet:
     """The built-in rules under a profile. Raises UsageError for a profile that does not exist."""
+    return _builtin(profile)
+
+
+@lru_cache(maxsize=8)
+def _builtin(profile: str) -> RuleSet:
     from tbparse.ruleset.store import load_packed
 
     return RuleSet(apply_profile([PackedRule(d) for d in load_packed()], profile))

@@ -19,15 +19,27 @@ _LEVEL = r"(?:TRACE|DEBUG|INFO|SUCCESS|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|
 _LEVEL_ANY = r"(?i:trace|debug|info|success|notice|warn|warning|error|critical|fatal|exception)"
 
 
-class _Kind(NamedTuple):
-    name: str
-    pattern: re.Pattern[str]
-    identity: bool
-    """Whether it says who writes (and so belongs to the stream), or only when and how."""
+class _Kind:
+    """One prefix. ``identity``: it says who writes (and so belongs to the stream), or only when and how.
+
+    The pattern is compiled when a line first begins in a way that could be it.
+    """
+
+    __slots__ = ("_compiled", "identity", "name", "source")
+
+    def __init__(self, name: str, source: str, identity: bool) -> None:
+        self.name, self.source, self.identity = name, source, identity
+        self._compiled: re.Pattern[str] | None = None
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        if self._compiled is None:
+            self._compiled = re.compile(self.source)
+        return self._compiled
 
 
 def _k(name: str, pattern: str, identity: bool = False) -> _Kind:
-    return _Kind(name, re.compile(pattern), identity)
+    return _Kind(name, pattern, identity)
 
 
 _RANK = _k("rank", r"\[rank ?:? ?(?P<rank>\d+)\]:? ?", True)
