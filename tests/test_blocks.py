@@ -81,9 +81,9 @@ def test_the_last_lines_after_the_last_block_are_looked_at() -> None:
 
 @pytest.mark.usefixtures("small")
 def test_an_extra_literal_is_a_trigger() -> None:
-    data = QUIET * 100 + b"gloom on 3\n" + QUIET * 100
-    assert not any(b"gloom" in b.raw for b in cut(data))
-    assert any(b"gloom" in b.raw for b in cut(data, extra=("gloom",)))
+    data = QUIET * 100 + b"zebra on 3\n" + QUIET * 100
+    assert not any(b"zebra" in b.raw for b in cut(data))
+    assert any(b"zebra" in b.raw for b in cut(data, extra=("zebra",)))
 
 
 @pytest.mark.usefixtures("small")

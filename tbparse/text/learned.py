@@ -24,6 +24,7 @@ _OPENER = re.compile(
     r"(?:\+ Exception Group )?Traceback \(most recent call last\)|[╭┌][─-]+ ?Traceback|-{70,}$|={8,} (?:FAILURES|ERRORS|test session starts)|Fatal Python error: "
     r"|[Uu]sage: |terminate called|File \"[^\"]+\", line \d+$"
 )
+_OPENER_WORDS = ("Traceback", 'File "', "sage: ", "Fatal Python", "terminate called", "-" * 70, "=" * 8)
 _FILE = re.compile(r'^(?P<lead>.*?\S.*?) {1,4}File "[^"]+", line \d+')
 _GUTTER = re.compile(r"[ ]*[|+ ]*[|+][ ]*$")
 _NAMED = re.compile(r"^([A-Za-z][\w.-]*\d[\w.-]*|[a-z][\w-]*): ")
@@ -91,7 +92,13 @@ def learn(texts: Sequence[str]) -> list[re.Pattern[str]]:
     if label is not None:
         return [label]
     found: dict[str, re.Pattern[str]] = {}
+    blob = "\n".join(texts)
+    words = tuple(w for w in _OPENER_WORDS if w in blob)
     for i, text in enumerate(texts):
+        if not text or (text[0] in " |+" and text.lstrip(" |+").startswith(words)):
+            continue  # a line that opens at its margin has nothing before it
+        if not any(w in text for w in words):
+            continue
         opener = _OPENER.search(text)
         lead = text[: opener.start()] if opener else None
         if lead is None and 'File "' in text and not text.lstrip().startswith("File"):
@@ -160,6 +167,9 @@ def _numbers(filled: Sequence[str]) -> re.Pattern[str] | None:
 def _label(filled: Sequence[str]) -> re.Pattern[str] | None:
     """The same first words (but for numbers) before nearly every line, if they look like a label and not like text."""
     sample = filled[:_SAMPLE]
+    head = Counter(_mask(t.split(None, 1)[0]) for t in sample[:24])
+    if head.most_common(1)[0][1] < 0.6 * min(24, len(sample)):
+        return None
     firsts = Counter(_mask(t.split(None, 1)[0]) for t in sample)
     token, count = firsts.most_common(1)[0]
     if count < MOST * len(sample) or len(sample) < 3 or _WORDS.match(token):
@@ -225,12 +235,10 @@ def _dedent(out: list[Line]) -> None:
     least: dict[str, int] = {}
     counts: Counter[str] = Counter()
     for line in out:
-        if line.text:
+        if line.text and least.get(line.shape) != 0:
             indent = len(line.text) - len(line.text.lstrip(" \t"))
             least[line.shape] = min(least.get(line.shape, 99), indent)
             counts[line.shape] += 1
-            if not any(least.values()):
-                pass
     shapes = {s for s, n in least.items() if n and counts[s] >= 3}
     if shapes:
         for i, line in enumerate(out):

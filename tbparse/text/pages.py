@@ -30,11 +30,12 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
         lines = _unbarred(lines)
     if b"File &quot;" in block.raw:
         lines = [x._replace(text=html.unescape(x.text)) if "&" in x.text else x for x in lines]
-    stripped, levels = _unpacked(lines) or strip_block(lines)
-    again = _unpacked(stripped)  # JSON behind a collector's own prefix
+    quoted = b'{"' in block.raw or b"last):\\n" in block.raw or encoding.unit > 1
+    stripped, levels = (_unpacked(lines) if quoted else None) or strip_block(lines)
+    again = _unpacked(stripped) if quoted else None  # JSON behind a collector's own prefix
     if again is not None:
         stripped, levels = again
-    if any(_GLUED.match(line.text) for line in stripped if "Traceback" in line.text):
+    if b"(most recent call last): " in block.raw:
         stripped, levels = _unglued(stripped, levels)
     width = _wrap_width(stripped)
     if width:
@@ -82,6 +83,9 @@ def _unbarred(lines: list[Line]) -> list[Line]:
     return out
 
 
+_FILE_STARTS = ('  File "', '   File "', '    File "')
+
+
 def _unglued(lines: list[Line], levels: dict[int, str]) -> tuple[list[Line], dict[int, str]]:
     """Headers on a line of their own."""
     out: list[Line] = []
@@ -99,7 +103,7 @@ def _unglued(lines: list[Line], levels: dict[int, str]) -> tuple[list[Line], dic
 
 def _wrap_width(lines: list[Line]) -> int:
     """The width at which a terminal wrapped the lines, 0 where none did: a File line stops at it in mid-path."""
-    if not any('File "' in line.text for line in lines):
+    if not any(x.text.startswith(_FILE_STARTS) and ('", line ' not in x.text or x.text.endswith('", line ')) for x in lines):
         return 0
     widths = [len(line.text) for line in lines]
     longest = max(widths)
