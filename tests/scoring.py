@@ -99,3 +99,13 @@ def same(answer: RootCause) -> dict[str, Any]:
         "site": (site.path, site.line, site.function) if site else None,
         "chain": [link.exception for link in answer.chain],
     }
+
+
+def place(site: Site | None) -> tuple[str, int | None, str | None] | None:
+    """Path, line and function of a site."""
+    return (site.path, site.line, site.function) if site else None
+
+
+def chain_of(answer: RootCause) -> list[tuple[str | None, str]]:
+    """Types and relations of the chain, outermost first."""
+    return [(link.exception, link.relation) for link in answer.chain]

@@ -37,7 +37,7 @@ _ESCAPED = f"{_HEADER}:\\n"
 
 def expand(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]] | None:
     """Lines with JSON objects replaced by the text in them, and their levels by index; None where there is no JSON."""
-    if not any((x.text[-1:] == "}" and '{"' in x.text[:100]) or _ESCAPED in x.text for x in lines):
+    if not any(x.text[-1:] == "}" and '{"' in x.text[:100] for x in lines) and not any(_ESCAPED in x.text for x in lines):
         return None
     out: list[Line] = []
     levels: dict[int, str] = {}

@@ -94,11 +94,10 @@ def learn(texts: Sequence[str]) -> list[re.Pattern[str]]:
     found: dict[str, re.Pattern[str]] = {}
     blob = "\n".join(texts)
     words = tuple(w for w in _OPENER_WORDS if w in blob)
-    for i, text in enumerate(texts):
-        if not text or (text[0] in " |+" and text.lstrip(" |+").startswith(words)):
+    for i in sorted({i for w in words for i, t in enumerate(texts) if w in t}):
+        text = texts[i]
+        if text.lstrip(" |+").startswith(words):
             continue  # a line that opens at its margin has nothing before it
-        if not any(w in text for w in words):
-            continue
         opener = _OPENER.search(text)
         lead = text[: opener.start()] if opener else None
         if lead is None and 'File "' in text and not text.lstrip().startswith("File"):

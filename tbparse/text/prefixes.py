@@ -82,12 +82,12 @@ _STD = _k("std", r"(?:stderr|stdout)(?: [FP])?(?:: |:$| \| )", False)
 _CRI = _k("cri", r"(?:stderr|stdout) [FP](?: |$)", False)
 _COMPOSE = _k("compose", r"(?P<process>[A-Za-z][\w.-]*?[-_]\d+) +\| ?", True)
 _BUILDKIT = _k("buildkit", r"#\d+ \d+\.\d+(?: |$)")
-_STERN = _k("pod", r"\[?pod/(?P<process>[\w.-]+)/[\w.-]+\]? ", True)
+_STERN = _k("pod", r"\[?pod/(?P<process>[\w.-]+)/[\w.-]+\]?(?: |$)", True)
 _LOG_TAIL = _k(
     "format",
     rf"[-|] ?(?:(?P<name1>[\w.:-]+) ?[-|] ?)?(?P<level>{_LEVEL_ANY}) *[-|:](?: ?[\w.<>:-]+:\d+ ?[-|])? ?(?:[\w.<>-]+ \| )?"
     rf"|\[(?P<level2>{_LEVEL_ANY}) *\] ?(?:\[?[\w.]+(?::\d+)?\]?:? )?"
-    rf"|(?P<level3>{_LEVEL})(?: *\| ?[\w.<>:-]+(?::\d+)? ?[-|] ?| +[\w./-]+:\d+ ?[-\]:] ?|: | +(?=Traceback| +File|\[))"
+    rf"|(?P<level3>{_LEVEL})(?: *\| ?[\w.<>:-]+(?::\d+)? ?[-|] ?| +[\w./-]+:\d+ ?[-\]:] ?|: | +[A-Za-z_][\w.]*: | +(?=Traceback| +File|\[))"
     rf"|(?P<logger>[A-Za-z_][\w.]*)(?:: \[(?P<level4>{_LEVEL})\] | (?P<level5>{_LEVEL})[: ] ?)",
 )
 _HOST_BRACKET = _k("host", r"\[(?P<host>[a-z][\w.-]*-?\d+)\]:? (?=\[|Traceback| )", True)
@@ -95,7 +95,7 @@ _HOST_BRACKET = _k("host", r"\[(?P<host>[a-z][\w.-]*-?\d+)\]:? (?=\[|Traceback| 
 _BY_CHAR: dict[str, tuple[_Kind, ...]] = {
     "[": (_RANK, _MPIRUN, _ROLE, _BRACKET_TIME, _BRACKET_LEVEL, _LOGGED_FILE, _STERN),
     "(": (_RAY,),
-    "p": (_STERN,),
+    "p": (_STERN, _COMPOSE),
     "#": (_BUILDKIT,),
     "s": (_CRI, _STD, _COMPOSE),
 }
