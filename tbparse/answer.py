@@ -37,7 +37,7 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
     site_frame, site_index = blame(links, root.index)
     outer = [w for w in decision.wrappers if w.failure.kind == "traceback" and w is not cause]
     entry = _entry(outer, links, site_frame)
-    ruling = _rule(cause, rules, decision.disagreement)
+    ruling = _rule(cause, rules, decision)
     fact = _worker_exit(cause, job.exits)
     rank, local_rank, host = _place(cause, fact)
     signal = failure.signal
@@ -188,9 +188,9 @@ def _place(cause: Candidate, fact: RankExit | None) -> tuple[int | None, int | N
     return rank, local, host
 
 
-def _rule(cause: Candidate, rules: RuleSet, disagreement: str | None) -> dict[str, Any]:
+def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any]:
     """Verdict, category and advice: the rule's, turned by its qualifiers; by the failure's structure where no rule fits."""
-    match, root = cause.root.match, cause.root
+    match, root, disagreement = cause.root.match, cause.root, decision.disagreement
     if match is None:
         return _unruled(cause)
     rule = match.rule
@@ -203,7 +203,7 @@ def _rule(cause: Candidate, rules: RuleSet, disagreement: str | None) -> dict[st
         advice = [*(q.get("advice") or ()), *advice] if not q.get("verdict") else list(q.get("advice") or advice)
         retry = q.get("retry") or retry
     if disagreement and verdict == "transient":
-        verdict, retry = "real", None
+        verdict, retry = ("unknown" if decision.several_groups else "real"), None
         advice = [f"Make every rank run the same collectives: {disagreement}.", *advice]
     captures = {k: convert(v, rule.captures[k]) for k, v in match.groups.items() if k in rule.captures}
     shown = {k: match.groups[k].strip() for k in captures}

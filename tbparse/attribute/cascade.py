@@ -244,14 +244,22 @@ def explain_by_native(cause: Candidate, candidates: Sequence[Candidate]) -> Cand
 
 
 _WORK = re.compile(r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)(?:, NumelIn=(?P<n>\d+))?(?:, NumelOut=(?P<out>\d+))?")
+# Collectives in which every rank of a group does the same; others are partners (SEND and RECV) or uneven by design.
+_SAME_FOR_ALL = frozenset(
+    {"ALLREDUCE", "BROADCAST", "ALLGATHER", "_ALLGATHER_BASE", "REDUCE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE", "BARRIER"}
+)
 
 
 def disagreement(candidates: Sequence[Candidate]) -> str | None:
-    """How ranks differ in what they did at one sequence number: then the program is wrong, and waiting longer cures nothing."""
+    """How ranks differ in what they did at one sequence number: then the program is wrong, and waiting longer cures nothing.
+
+    Groups count for themselves, and the line that names a rank's work does not name its group: with several groups
+    about, equal numbers may be a coincidence.
+    """
     seen: dict[str, dict[tuple[str, str | None, str | None], int | None]] = {}
     for failure in (x for c in candidates for x in (c.failure, *c.twins)):
         m = _WORK.search(failure.root.message or "")
-        if m and failure.rank is not None:
+        if m and failure.rank is not None and m["op"] in _SAME_FOR_ALL:
             seen.setdefault(m["seq"], {}).setdefault((m["op"], m["n"], m["out"]), failure.rank)
     for seq, kinds in seen.items():
         if len(kinds) > 1:
@@ -285,6 +293,13 @@ def settle(candidates: list[Candidate], exits: Sequence[RankExit], *, failed: bo
         if c.failure.kind == "launcher" and c.tier is Tier.DEATH:
             named = {e.pid for e in exits if e.named_root and e.pid is not None}
             c = next((x for x in ranked if x.tier is c.tier and x.failure.kind == "launcher" and x.failure.pid in named), c)
+        if c.tier is Tier.EFFECT and c.root.match is not None:
+            # Of effects the one whose rule goes over the first one's says more: the watchdog over its own banner.
+            rule = c.root.match.rule
+            c = next((x for x in ranked if x.tier is c.tier and x.root.match is not None and x.root.match.rule.beats(rule)), c)
+        if c.tier is Tier.WRAPPER and c.failure.kind == "traceback" and not any(e.exit_code and e.exit_code > 0 for e in exits):
+            # Nothing is known but that the agent's own SIGTERM ended the workers.
+            c = next((x for x in ranked if x.tier is c.tier and x.failure.kind == "launcher"), c)
         if c.failure.kind == "native" and c.root.link.exception is None:
             c = _typed(c, ranked)
         if failed is None and c.tier >= Tier.DEMOTED and c.failure.fate == "survived":

@@ -85,6 +85,8 @@ class Decision:
     evidence: list[Line]
     disagreement: str | None = None
     """How the ranks' programs differ, where the log shows it."""
+    several_groups: bool = False
+    """More than one process group is about, so that equal sequence numbers may belong to different ones."""
 
 
 def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
@@ -129,6 +131,7 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
         cause = explain_by_system(best_system_line(cause, candidates), candidates)
         cause = explain_by_native(cause, candidates)
     disagree = disagreement(candidates)
+    groups = {m[1] for line in job.evidence for m in _GROUP.finditer(line.text)} if disagree else set()
     if disagree:
         notes.append(disagree)
     if cause is not None and cause.tier is Tier.WRAPPER and cause.failure.signal is None:
@@ -143,7 +146,9 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
             rate(hint)
             candidates.append(hint)
             cause = hint
-    if cause is None and failed is None and job.last_lines and _PARTING.match(job.last_lines[-1].text):
+    if cause is None and failed is None and any(_PARTING.match(x.text) for x in job.last_lines[-4:]):
+        while not _PARTING.match(job.last_lines[-1].text):
+            job.last_lines.pop()
         cause = _bare_exit(job, rules, evidence, notes, 1)
         cause.failure.exit_code = None
         cause.why = "the log ends with it"
@@ -151,7 +156,9 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
     if failed and cause is None and returncode:
         cause = _bare_exit(job, rules, evidence, notes, returncode)
         candidates.append(cause)
-    return Decision(cause, candidates, failed, [w for w in wrappers if w is not cause], notes, job.evidence, disagree)
+    return Decision(
+        cause, candidates, failed, [w for w in wrappers if w is not cause], notes, job.evidence, disagree, len(groups) > 1
+    )
 
 
 def _key(failure: Failure) -> tuple[object, ...] | None:
@@ -319,6 +326,7 @@ def _last_words(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str], 
 _PARTING = re.compile(r"^(?:[\w./-]+: )?(?:[Ee]rror|ERROR|[Ff]atal(?: error)?|FATAL|[\w ]{0,24} error): \S")
 """A log's last line that can only be a program's last complaint."""
 
+_GROUP = re.compile(r"PG GUID (\S+?)\(")
 _NTSTATUS = {0xC0000005: 11, 0xC0000374: 6, 0xC0000409: 6, 0xC000013A: 2, 0xC00000FD: 11, 0xC000001D: 4, 0xC0000094: 8}
 
 

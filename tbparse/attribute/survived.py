@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -28,8 +29,18 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
         if progress is None:
             progress = [i for i, t in enumerate(page.texts) if not page.taken[i] and _goes_on(t)]
         enough = 1 if failure.fate == "thread" else PROGRESS_LINES
+        if failure.fate == "fatal" and _uncaught(failure):
+            # Nothing above the script's own top could have caught it; what follows is what stdout held back in its
+            # buffer, and only words of success can mean that somebody started it again.
+            enough = len(page.lines)
         if _went_on(page, progress, end, enough):
             failure.fate, failure.fate_why = "survived", "the same process went on with its work"
+
+
+def _uncaught(failure: Failure) -> bool:
+    """The traceback begins at a script's top level, as the interpreter's own printing of an uncaught exception does."""
+    frames = [x for x in failure.links[0].frames if x.path != "<frozen runpy>" and not x.path.endswith("runpy.py")]
+    return bool(frames) and frames[0].function == "<module>"
 
 
 def _went_on(page: Page, progress: Sequence[int], start: int, enough: int) -> bool:
@@ -44,8 +55,15 @@ def _went_on(page: Page, progress: Sequence[int], start: int, enough: int) -> bo
 
 
 def _goes_on(text: str) -> bool:
-    return not text.startswith("wandb:") and (f.PROGRESS.search(text) is not None or _strong_success(text))
+    return not text.startswith("wandb:") and (
+        f.PROGRESS.search(text) is not None or _COUNTER.search(text) is not None or _strong_success(text)
+    )
 
 
 def _strong_success(text: str) -> bool:
-    return "train_runtime" in text or ("max_epochs=" in text and "reached" in text)
+    return f.SUCCESS.search(text) is not None and not _WEAK.match(text)
+
+
+_COUNTER = re.compile(r"(?<![\w/.])\d+/\d+(?: [a-z]{3,}|$)")
+_WEAK = re.compile(r"(?i)^\W*(?:all )?(?:done|exiting)\W*$")
+"""Words that a caught failure's program may end with as well."""

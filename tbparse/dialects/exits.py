@@ -23,10 +23,10 @@ _REFUSALS = re.compile(
 _ERROR_TITLE = re.compile(r"^Error: |[─-] Error [─-]", re.MULTILINE)
 # fire, absl and pytest refuse a command line in words of their own, without a usage text above.
 _OWN_WORDS = re.compile(
-    r"Could not consume arg|Flags parsing error|file or directory not found|unrecognized arguments|ERROR: not found: "
+    r"Could not consume arg|Flags parsing error|file or directory not found|unrecognized arguments|ERROR: not found: |Cannot find key|received no value for"
 )
 _OWN = re.compile(
-    r"^(?:(?:ERROR: )?(?:Could not consume arg: .*|file or directory not found: .*)|ERROR: (?:unrecognized arguments: .*|not found: .*)|FATAL Flags parsing error:.*)$"
+    r"^(?:(?:ERROR: )?(?:Could not consume arg: .*|file or directory not found: .*)|ERROR: (?:unrecognized arguments: .*|not found: .*|Cannot find key: .*|The function received no value for the required argument: .*)|FATAL Flags parsing error:.*)$"
 )
 _TRY_HELP = re.compile(r"^Try '.+' for help\.$", re.MULTILINE)
 _CANNOT_OPEN = re.compile(

@@ -57,6 +57,7 @@ _STOP = re.compile(
     | \+{3,}\ Timeout
     | (?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL)(?:[ :\t]|$)
     | ```
+    | section_(?:start|end):\d+:
     | Child\ process\ with\ PID\ \d+\ terminated
     | (?:subprocess|torch\.distributed\.elastic\.multiprocessing\.errors)\.\w+:
     | .*\bSending\ process\ \d+\ closing\ signal

@@ -51,7 +51,7 @@ _FATAL_LOG = re.compile(
 )
 _FATAL_TEXT = re.compile(r"^(?P<message>(?:Check failed|Non-OK-status): .*)$")
 _SHELL = re.compile(
-    r"^(?:(?P<bash>\S*(?:bash|sh|run|\.sh)\S*: line \d+: +\d+ )|(?P<job>\[\d+\] +[+-]? *\d+ +(?:\d+ +)?)|(?P<zsh>zsh: )|(?P<make>make(?:\[\d+\])?: \*\*\* .*\] ))?"
+    r"^(?:(?P<bash>\S+: line \d+: +\d+ +)|(?P<job>\[\d+\] +[+-]? *\d+ +(?:\d+ +)?)|(?P<zsh>zsh: )|(?P<make>make(?:\[\d+\])?: \*\*\* .*\] ))?"
     r"(?P<what>Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Killed|Terminated|Hangup|Trace/breakpoint trap|segmentation fault|killed|abort|bus error|illegal hardware instruction|terminated)"
     r"(?: +\(core dumped\))?(?P<rest>(?: .*|\t.*)?)$",
     re.MULTILINE,

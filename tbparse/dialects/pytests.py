@@ -84,7 +84,18 @@ class PytestDialect:
                 i = end
                 continue
             i += 1
+        self._handled(page, out)
         return out
+
+    def _handled(self, page: Page, out: list[Failure]) -> None:
+        """Failures of a session that was run again, and then passed, are handled."""
+        results = [i for i, text in enumerate(page.texts) if _RESULT.match(text)]
+        if len(results) < 2 or re.search(r"\b(?:failed|errors?)\b", page.texts[results[-1]]):
+            return
+        before = page.lines[results[-2]].start
+        for failure in out:
+            if failure.first.start <= before:
+                failure.fate, failure.fate_why = "survived", "a later run of the tests passed"
 
     def _test_end(self, texts: list[str], i: int) -> int:
         while i < len(texts) and not _SECTION.match(texts[i]):

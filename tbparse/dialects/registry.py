@@ -67,7 +67,7 @@ REGISTRY = (
         "NCCLUtils", "RESOURCE_EXHAUSTED",
     )),
     Entry("exit", "exits", "ExitDialect", (
-        "KeyboardInterrupt", "Could not consume", "Flags parsing", "directory not found", "unrecognized arguments", "error:",
+        "KeyboardInterrupt", "Could not consume", "Cannot find key", "received no value", "Flags parsing", "directory not found", "unrecognized arguments", "error:",
         "Error:", "Error ─", "Error -", "can't ", "No module named", "not found", "No such file", "Permission denied",
         "HYDRA_FULL_ERROR", "finding module specification", "cannot execute", "bad interpreter",
     )),

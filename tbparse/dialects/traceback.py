@@ -19,6 +19,7 @@ _START = re.compile(
 )
 _FLAT = re.compile(r'Traceback \(most recent call last\):?\s+File "')
 _FLAT_FRAME = re.compile(r'File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s+')
+_INTRODUCED = re.compile(r"[A-Za-z]{3,}.*[:=-] ?$")
 _THREAD = re.compile(
     r"^(?:Exception in thread (?P<name>.+?)(?: \(most likely raised during interpreter shutdown\))?:|Exception in thread .*)$"
 )
@@ -115,6 +116,8 @@ class TracebackDialect:
         if links[-1].exception is None:
             failure.damaged = "the traceback is cut off before its exception line"
         _set_fate(page, i, failure)
+        if failure.fate == "fatal" and _INTRODUCED.search(lead):
+            failure.fate, failure.fate_why = "logged", "a program printed it after words of its own"
         for link in links:
             if link.rank is not None:
                 failure.rank_hint = link.rank

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tbparse.records import Link
 
 LAUNCHER_WRAPPERS = frozenset({"CalledProcessError", "ChildFailedError", "ProcessExitedException"})
@@ -13,6 +15,15 @@ REMOTE_WRAPPERS = frozenset(
 )  # fmt: skip
 
 
+# Messages that say themselves that the cause stands elsewhere (vLLM's engine, pipelines that run stages).
+_POINTS_UP = re.compile(
+    r"[Ss]ee (?:the )?(?:root cause|stack trace)(?: \(?above\)?)?|stack trace above for the root cause|[Ss]ee (?:the )?(?:error|log|logs|traceback) above"
+)
+_CHILD_ENDED = re.compile(
+    r"\b(?:exited|failed|returned|terminated|died|ended)\b.{0,40}\bnon-?zero (?:exit )?(?:status|code)\b|\bexited with (?:exit )?(?:code|status):? -?[1-9]\d*\b"
+)
+
+
 def short(name: str | None) -> str:
     """The last part of a dotted exception name."""
     return (name or "").rpartition(".")[2]
@@ -21,4 +32,9 @@ def short(name: str | None) -> str:
 def is_wrapper(link: Link) -> bool:
     """Whether the link's exception only says that something else failed elsewhere."""
     name = short(link.exception)
-    return name in LAUNCHER_WRAPPERS or name in REMOTE_WRAPPERS
+    if name in LAUNCHER_WRAPPERS or name in REMOTE_WRAPPERS:
+        return True
+    head = (link.message or "")[:600]
+    return link.exception is not None and (
+        _POINTS_UP.search(head) is not None or _CHILD_ENDED.search(head.split("\n", 1)[0]) is not None
+    )

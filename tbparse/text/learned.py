@@ -29,7 +29,7 @@ _FILE = re.compile(r'^(?P<lead>.*?\S.*?) {1,4}File "[^"]+", line \d+')
 _GUTTER = re.compile(r"[ ]*[|+ ]*[|+][ ]*$")
 _NAMED = re.compile(r"^([A-Za-z][\w.-]*\d[\w.-]*|[a-z][\w-]*): ")
 _NOT_NAMES = re.compile(
-    r"(?i)^(?:wandb|error|warning|info|note|usage|hint|fatal|python\d*|bash|sh|tail|file|raise|except|try|else|finally|what)$|error$"
+    r"(?i)^(?:wandb|error|warning|info|note|usage|hint|fatal|python\d*|bash|sh|tail|file|raise|except|try|else|finally|what|srun|slurmstepd|sbatch|salloc|slurm\w*|kernel|mpirun|mpiexec|docker|make|kubectl|conda|pip)$|error$"
 )
 _WORDS = re.compile(
     r"(?i)^\W*(?:step|epoch|iter\w*|batch|loss|train\w*|eval\w*|file|frame|traceback|e|return|self\S*|raise|\S*error|\{.*|#\d*|\(.*)\W*\d*\W*$"
@@ -171,7 +171,7 @@ def _label(filled: Sequence[str]) -> re.Pattern[str] | None:
         return None
     firsts = Counter(_mask(t.split(None, 1)[0]) for t in sample)
     token, count = firsts.most_common(1)[0]
-    if count < MOST * len(sample) or len(sample) < 3 or _WORDS.match(token):
+    if count < MOST * len(sample) or len(sample) < 3 or _WORDS.match(token) or _NOT_NAMES.search(token.strip("[]():")):
         return None
     if not (re.search(r"[:|>\])›»/@-]$|\d", token) or re.search(r"^[<\[(]", token)) and not _second_constant(sample):
         return None

@@ -37,6 +37,8 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
         stripped, levels = again
     if b"(most recent call last): " in block.raw:
         stripped, levels = _unglued(stripped, levels)
+    if any(_MERGED.match(x.text) for x in stripped if 'File "' in x.text and not x.text.lstrip(" |>+").startswith("File")):
+        stripped, levels = _unglued(stripped, levels)
     width = _wrap_width(stripped)
     if width:
         stripped, levels = _unwrapped(stripped, levels, width)
@@ -64,6 +66,8 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
 
 # NumPy's C code prints the header without a line end.
 _GLUED = re.compile(r'^(?P<head>.*Traceback \(most recent call last\):)(?P<frame> +File "[^"]+", line \d+(?:, in \S+)?)$')
+# A terminal's copy, padded with blanks to its width, in which two lines became one.
+_MERGED = re.compile(r'^(?P<head> *\S.*?)(?P<frame> {3,}File "[^"]+", line \d+, in \S+)$')
 _OPEN_FILE = re.compile(r'^ {2,4}File "(?:[^"]*|[^"]*"(?:,(?: (?:l(?:i(?:n(?:e(?: \d*)?)?)?)?)?)?)?)$')
 
 
@@ -93,7 +97,7 @@ def _unglued(lines: list[Line], levels: dict[int, str]) -> tuple[list[Line], dic
     for i, line in enumerate(lines):
         if i in levels:
             moved[len(out)] = levels[i]
-        m = _GLUED.match(line.text) if "Traceback" in line.text else None
+        m = _GLUED.match(line.text) or _MERGED.match(line.text) if 'File "' in line.text else None
         if m is None:
             out.append(line)
         else:
