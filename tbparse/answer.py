@@ -155,6 +155,9 @@ def _worker_exit(cause: Candidate, exits: Sequence[RankExit]) -> RankExit | None
         failing = [e for e in exits if e.exit_code not in (None, 0, -15) and e.rank is not None]
         wanted = failing if len({e.rank for e in failing}) == 1 else []
     ranked = [e for e in wanted if e.rank is not None] or [e for e in wanted if e.local_rank is not None]
+    named = [e for e in exits if e.rank is not None and e.exit_code is not None and e.exit_code > 0]
+    if failure.kind == "traceback" and len({e.rank for e in named}) == 1:
+        return named[0]  # a Python exception ends with a positive code, and only one worker has one
     return next((e for e in ranked if e.named_root), ranked[0] if ranked else None)
 
 
@@ -173,7 +176,8 @@ def _place(cause: Candidate, fact: RankExit | None) -> tuple[int | None, int | N
     """Global rank, local rank, host."""
     failure = cause.failure
     rank = cause.root.link.rank if cause.root.link.rank is not None else failure.tags.rank
-    local, host = failure.tags.local_rank, failure.tags.host or cause.root.link.host
+    told = next((x.host for x in reversed(failure.links) if x.host), None)
+    local, host = failure.tags.local_rank, failure.tags.host or told
     for twin in cause.twins:
         if rank is None and failure.tags.local_rank is None:
             rank, local, host = twin.tags.rank, twin.tags.local_rank, twin.tags.host
@@ -223,9 +227,7 @@ def _fill(text: str, values: dict[str, str]) -> str | None:
     names = re.findall(r"\{([a-z_][a-z0-9_]*)\}", text)
     if any(n not in values for n in names):
         return None
-    for n in names:
-        text = text.replace(f"{{{n}}}", values[n])
-    return text
+    return re.sub(r"\{([a-z_][a-z0-9_]*)\}", lambda m: values[m[1]], text)
 
 
 def _unruled(cause: Candidate) -> dict[str, Any]:

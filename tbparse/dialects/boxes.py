@@ -16,7 +16,7 @@ _TOP = re.compile(r"^.*[╭┌+][─-]+ ?Traceback \(most recent call last\) ?[�
 _SIDE = re.compile(r"^\s*[│|] ?(?P<body>.*?)(?: ?[│|])?\s*$")
 _BOTTOM = re.compile(r"^\s*[╰└+][─-]+[╯┘+]?\s*$")
 _SITE = re.compile(r"^(?P<path>(?:[A-Za-z]:)?[^:]+?):(?P<line>\d+)(?: in (?P<function>\S+))?$")
-_MARK = re.compile(r"^[❱>] ?(?P<line>\d+) (?P<source>.*)$")
+_MARK = re.compile(r"^[❱>] *(?P<line>\d+) (?P<source>.*)$")
 _NUMBERED = re.compile(r"^\s*(?:[❱>] ?)?\d+ ?(?:│|\s|$)")
 _INNER = re.compile(r"^[╭╰│]")
 

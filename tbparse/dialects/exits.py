@@ -129,6 +129,8 @@ class ExitDialect:
         end = j
         if "HYDRA_FULL_ERROR" in page.texts[i] and not page.texts[i].startswith("Set "):
             end = j = i
+            while end + 1 < len(page.texts) and page.texts[end + 1].startswith("full_key:"):
+                end += 1
         first = -1
         while j >= 0 and end - j < 40 and not page.taken[j] and (page.texts[j].strip() or self._blank_inside(page, j)):
             if _HYDRA_FIRST.match(page.texts[j]) and not page.texts[j].startswith("Error executing"):

@@ -17,7 +17,7 @@ _SIG = {"Segmentation fault": 11, "Aborted": 6, "Abort": 6, "Bus error": 7, "Ill
 
 _TERMINATE = re.compile(
     r"^.*?(?:terminate called (?:recursively|after throwing an instance of '(?P<type>[^']+)'|without an active exception)"
-    r"|libc\+\+abi(?:\.dylib)?: terminating (?:with|due to) uncaught exception of type (?P<type2>[\w:]+)(?:: (?P<message2>.*))?).*$",
+    r"|libc\+\+abi(?:\.dylib)?: terminating (?:with|due to) uncaught exception of type (?P<type2>\w+(?:::\w+)*)(?:: (?P<message2>.*))?).*$",
     re.MULTILINE,
 )
 _WHAT = re.compile(r"^\s*what\(\): ?(?P<message>.*)$")
@@ -51,7 +51,7 @@ _FATAL_LOG = re.compile(
 )
 _FATAL_TEXT = re.compile(r"^(?P<message>(?:Check failed|Non-OK-status): .*)$")
 _SHELL = re.compile(
-    r"^(?:(?P<bash>\S+: line \d+: +\d+ +)|(?P<job>\[\d+\] +[+-]? *\d+ +(?:\d+ +)?)|(?P<zsh>zsh: )|(?P<make>make(?:\[\d+\])?: \*\*\* .*\] ))?"
+    r"^(?:(?P<bash>\S+: line \d+: +\d+ +)|(?P<job>\[\d+\][ +-]+ *(?:\d+ +)*)|(?P<zsh>zsh: )|(?P<make>make(?:\[\d+\])?: \*\*\* .*\] ))?"
     r"(?P<what>Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Killed|Terminated|Hangup|Trace/breakpoint trap|segmentation fault|killed|abort|bus error|illegal hardware instruction|terminated)"
     r"(?: +\(core dumped\))?(?P<rest>(?: .*|\t.*)?)$",
     re.MULTILINE,

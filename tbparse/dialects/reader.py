@@ -364,6 +364,8 @@ class ChainReader:
             return not f.HEADER.search(text) and f.PROGRESS.search(text) is None
         if f.ends_message(text) and not text.startswith("-- Process"):
             return False
+        if any("defined at (most recent call last)" in p or "Detected at node" in p for p in parts[:8]):
+            return True  # TensorFlow tells where a node was made before it says what was wrong with it
         return (
             _RESUMES.match(text) is not None
             or (len(parts) == 1 and not parts[0].strip() and not f.HEADER.search(text))

@@ -332,6 +332,13 @@ _SECONDS = {"ms": 1e-3, "mi": 60.0, "us": 1e-6, "s": 1.0, "se": 1.0, "m": 60.0, 
 
 def convert(text: str, kind: str) -> Scalar | tuple[Scalar, ...]:
     """A captured text as its type; text that does not fit stays text."""
+    try:
+        return _convert(text, kind)
+    except (ValueError, OverflowError):
+        return text
+
+
+def _convert(text: str, kind: str) -> Scalar | tuple[Scalar, ...]:
     if kind == "bytes":
         m = _SIZE.match(text)
         if m:

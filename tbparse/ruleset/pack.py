@@ -95,7 +95,11 @@ def validate(path: Path, model: type[BaseModel]) -> tuple[BaseModel | None, list
     try:
         return model.model_validate(_plain(data)), []
     except ValidationError as e:
-        for error in e.errors():
+        errors = e.errors()
+        deeper = {x["loc"][: len(x["loc"]) - k] for x in errors for k in range(1, len(x["loc"]))}
+        for error in errors:
+            if error["type"] == "too_short" and error["loc"] in deeper:
+                continue  # only a consequence of what is wrong inside
             line, column = _position(data, error["loc"])
             where = ".".join(str(x) for x in error["loc"]) or "the rule"
             hint = None

@@ -150,6 +150,8 @@ def _nested_repeat(tree: Any, inside: bool = False) -> str | None:
             if inside and unbounded:
                 return "a `+` or `*` group within another"
             only = body[0] if len(body) == 1 else None
+            if unbounded and only is not None and only[0] in (_sre.MAX_REPEAT, _sre.MIN_REPEAT) and only[1][1] is _sre.MAXREPEAT:
+                return "a `+` or `*` group within another"
             if unbounded and only is not None and only[0] is _sre.SUBPATTERN:
                 found = _nested_repeat(only[1][3], inside=len(list(only[1][3])) == 1)
                 if found:

@@ -114,12 +114,17 @@ def _fields(text: str) -> tuple[list[str], str | None, Tags, str] | None:
         ),
         None,
     )
-    rank = next((data[k] for k in ("rank", "RANK", "global_rank") if isinstance(data.get(k), int)), None)
-    local = data.get("local_rank") if isinstance(data.get("local_rank"), int) else None
+    rank = next((data[k] for k in ("rank", "RANK", "global_rank") if _small(data.get(k))), None)
+    local = data.get("local_rank") if _small(data.get("local_rank")) else None
     host = next((data[k] for k in ("hostname", "host", "node", "nodename") if isinstance(data.get(k), str)), None)
     process = next((data[k] for k in ("pod", "pod_name", "container_name", "container") if isinstance(data.get(k), str)), None)
     stream = "".join(f"[{x}]" for x in (rank, local, host, process) if x is not None)
     return texts, level.upper() if level else None, Tags(rank, local, host, process, None), stream
+
+
+def _small(value: object) -> bool:
+    """A plausible rank: an int that is no bool."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10_000_000
 
 
 def _trace(data: dict[str, Any]) -> str | None:

@@ -10,6 +10,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tbparse.records import NO_TAGS, Line, Tags, merge_tags
 from tbparse.text.prefixes import strip_prefixes
@@ -34,6 +35,7 @@ _NOT_NAMES = re.compile(
 _WORDS = re.compile(
     r"(?i)^\W*(?:step|epoch|iter\w*|batch|loss|train\w*|eval\w*|file|frame|traceback|e|return|self\S*|raise|\S*error|\{.*|#\d*|\(.*)\W*\d*\W*$"
 )
+_NUMBER = re.compile(r"\d+")
 _CLOCKS = re.compile(r"\d+[:.]\d+(?:[:.,]\d+)*")
 _RANK_WORD = re.compile(r"(?:^|[^A-Za-z])(?:rank|r|R|RANK)[ =:#-]?(\d+)(?![\w.])")
 _LOCAL_WORD = re.compile(r"(?:local_rank|local|l|LOCAL_RANK)[ =:#-]?(\d+)(?![\w.])")
@@ -48,7 +50,8 @@ def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
         if line.text and line.text[0] not in " \t":
             _certain(out, levels, i)
     for _ in range(2):
-        patterns = learn([line.text for line in out])
+        texts = [line.text for line in out]
+        patterns = [_with_counters(p, texts) for p in learn(texts)]
         if not patterns:
             break
         for i in range(len(out)):
@@ -68,14 +71,40 @@ def _certain(out: list[Line], levels: dict[int, str], i: int) -> None:
             levels[i] = s.level
 
 
-def _taught(out: list[Line], levels: dict[int, str], i: int, patterns: Sequence[re.Pattern[str]]) -> None:
+class Taught(NamedTuple):
+    """A learned prefix, and which of its numbers only ever grow: those count lines or seconds and name no writer."""
+
+    pattern: re.Pattern[str]
+    counting: frozenset[int]
+
+
+def _with_counters(pattern: re.Pattern[str], texts: Sequence[str]) -> Taught:
+    rows = [[int(n[:18]) for n in _NUMBER.findall(m.group())] for t in texts if (m := pattern.match(t)) and m.group()]
+    counting = set()
+    if len(rows) >= 3 and len({len(r) for r in rows}) == 1:
+        for k in range(len(rows[0])):
+            values = [r[k] for r in rows]
+            if all(a < b for a, b in itertools.pairwise(values)):
+                counting.add(k)
+    return Taught(pattern, frozenset(counting))
+
+
+def _without(prefix: str, counting: frozenset[int]) -> str:
+    """The prefix without its counting numbers."""
+    if not counting:
+        return prefix
+    numbers = itertools.count()
+    return _NUMBER.sub(lambda m: "" if next(numbers) in counting else m.group(), prefix)
+
+
+def _taught(out: list[Line], levels: dict[int, str], i: int, patterns: Sequence[Taught]) -> None:
     """Take a learned prefix off line ``i``, and what is certain behind it, in place."""
     line = out[i]
-    for pattern in patterns:
+    for pattern, counting in patterns:
         m = pattern.match(line.text)
         if m is None or not m.group():
             continue
-        key, tags = ("", NO_TAGS) if "lineno" in pattern.groupindex else _read(m.group())
+        key, tags = ("", NO_TAGS) if "lineno" in pattern.groupindex else _read(_without(m.group(), counting))
         shape = f"{line.shape}+learned" if line.shape else "learned"
         out[i] = Line(line.no, line.start, line.end, line.text[m.end() :], shape, line.stream + key, merge_tags(line.tags, tags))
         if out[i].text and out[i].text[0] not in " \t":
@@ -103,13 +132,15 @@ def learn(texts: Sequence[str]) -> list[re.Pattern[str]]:
         if lead is None and 'File "' in text and not text.lstrip().startswith("File"):
             m = _FILE.match(text)
             lead = f"{m['lead']} " if m else None
-        if not lead or not lead.strip(" |+>\t"):
+        if not lead or not lead.strip(" |+\t"):
             continue
+        if lead.strip() == ">" and (opener is None or "Traceback" not in opener.group()):
+            continue  # pytest and loguru mark lines with it; a quotation marks the header too
         lead = _GUTTER.sub("", lead) if _GUTTER.search(lead) and not lead.rstrip().endswith(" |") else lead
         lead = _one_blank(lead, text)
         if (
             not lead.strip()
-            or lead.lstrip().startswith("{")
+            or lead.lstrip().startswith('{"')
             or len(lead) > MAX_LABEL
             or _mask(lead) in found
             or lead.strip().endswith(_NO_LEAD)

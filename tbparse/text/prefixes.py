@@ -44,7 +44,7 @@ def _k(name: str, pattern: str, identity: bool = False) -> _Kind:
 
 _RANK = _k("rank", r"\[rank ?:? ?(?P<rank>\d+)\]:? ?", True)
 _ROLE = _k("role", r"\[(?P<role>(?!rank|gw)[A-Za-z_][A-Za-z_.-]*?)(?P<local_rank>\d+)\]:", True)
-_MPIRUN = _k("mpirun", r"\[\d+,(?:mpirank:)?(?P<rank>\d+)(?:,(?P<host>[\w.-]+))?\]<std(?:err|out|diag)>: ?", True)
+_MPIRUN = _k("mpirun", r"\[(?:\d+,(?:mpirank:)?)?(?P<rank>\d+)(?:,(?P<host>[\w.-]+))?\]<std(?:err|out|diag)>: ?", True)
 _BRACKET_TIME = _k(
     "time",
     rf"\[(?P<time>\d{{4}}[-/]\d\d[-/]\d\d[ T]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?|{_CLOCK}|\w{{3}} {_MONTH} [ \d]\d {_CLOCK} \d{{4}}"
@@ -52,8 +52,10 @@ _BRACKET_TIME = _k(
 )
 _BRACKET_LEVEL = _k(
     "level",
-    rf"\[(?P<level>{_LEVEL_ANY})(?:\|[^\]]*)?\](?: |(?=\[))(?:\[[\w./-]+\.py:\d+(?::\w+)?\] )?(?:\[Rank (?P<rank>\d+)\] )?",
+    rf"(?:\[[\w.]+\](?=\[))?\[(?P<level>{_LEVEL_ANY})(?:\|[^\]]*)?\](?: - ?| |(?=\[)|$)(?:\[[\w./-]+\.py:\d+(?::\w+)?\] )?(?:\[Rank (?P<rank>\d+)\] )?",
 )
+_TAG = _k("tag", r"\[[a-z][\w.-]*\] (?=\d{4}-\d\d-\d\d)")
+_GREP = _k("grep", r"[\w./-]+\.(?:out|log|txt|err):\d+:")
 _LOGGED_FILE = _k("file", r"\[[\w./-]+\.py:\d+(?::\w+)?\] ")
 _RAY = _k(
     "actor",
@@ -93,7 +95,7 @@ _LOG_TAIL = _k(
 _HOST_BRACKET = _k("host", r"\[(?P<host>[a-z][\w.-]*-?\d+)\]:? (?=\[|Traceback| )", True)
 
 _BY_CHAR: dict[str, tuple[_Kind, ...]] = {
-    "[": (_RANK, _MPIRUN, _ROLE, _BRACKET_TIME, _BRACKET_LEVEL, _LOGGED_FILE, _STERN),
+    "[": (_RANK, _MPIRUN, _ROLE, _BRACKET_TIME, _BRACKET_LEVEL, _LOGGED_FILE, _TAG, _STERN),
     "(": (_RAY,),
     "p": (_STERN, _COMPOSE),
     "#": (_BUILDKIT,),
@@ -143,6 +145,8 @@ def strip_prefixes(text: str) -> Stripped:
             break
         else:
             kinds = _BY_CHAR.get(first, _COMPOSE_ONLY)
+            if not shape and any(x in text[:160] for x in (".out:", ".log:", ".err:", ".txt:")):
+                kinds = (*kinds, _GREP)
         for kind in kinds:
             m = kind.pattern.match(text)
             if m is None:
