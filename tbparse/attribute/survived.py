@@ -29,10 +29,10 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
         if progress is None:
             progress = [i for i, t in enumerate(page.texts) if not page.taken[i] and _goes_on(t)]
         enough = 1 if failure.fate == "thread" else PROGRESS_LINES
-        if failure.fate == "fatal" and _uncaught(failure):
-            # Nothing above the script's own top could have caught it; what follows is what stdout held back in its
-            # buffer, and only words of success can mean that somebody started it again.
-            enough = len(page.lines)
+        if failure.fate == "fatal" and _uncaught(failure) and not _both_sides(page, progress, ends[id(failure.first)], end):
+            # Nothing above the script's own top could have caught it. What follows may be what stdout held back in
+            # its buffer: only words of success can mean that the work went on, or was started again.
+            enough = len(page.lines) + 1
         if _went_on(page, progress, end, enough):
             failure.fate, failure.fate_why = "survived", "the same process went on with its work"
 
@@ -43,6 +43,12 @@ def _uncaught(failure: Failure) -> bool:
     return bool(frames) and frames[0].function == "<module>"
 
 
+def _both_sides(page: Page, progress: Sequence[int], first: int, last: int) -> bool:
+    """Progress stands before and after, so stdout was not held back (bars are stderr's, and say nothing of that)."""
+    lines = [i for i in progress if not f.is_bar(page.texts[i])]
+    return bool(lines) and lines[0] < first and lines[-1] > last
+
+
 def _went_on(page: Page, progress: Sequence[int], start: int, enough: int) -> bool:
     """Whether enough different signs of progress follow a line."""
     seen: set[str] = set()
@@ -51,7 +57,7 @@ def _went_on(page: Page, progress: Sequence[int], start: int, enough: int) -> bo
         seen.add(text)
         if len(seen) >= enough or _strong_success(text):
             return True
-    return False
+    return len(seen) >= PROGRESS_LINES and any(_WEAK.match(t) for t in page.texts[-4:])
 
 
 def _goes_on(text: str) -> bool:
@@ -65,5 +71,5 @@ def _strong_success(text: str) -> bool:
 
 
 _COUNTER = re.compile(r"(?<![\w/.])\d+/\d+(?: [a-z]{3,}|$)")
-_WEAK = re.compile(r"(?i)^\W*(?:all )?(?:done|exiting)\W*$")
+_WEAK = re.compile(r"(?i)^\W*(?:all )?(?:done|exiting|finished)\W*$")
 """Words that a caught failure's program may end with as well."""

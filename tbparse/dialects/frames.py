@@ -77,14 +77,14 @@ PROGRESS = re.compile(
       \d{1,3}%\|
     | \b\d+(?:\.\d+)?\s?(?:it/s|s/it|img/s|tok/s|samples/s)\b
     | ^\s*\{?['"]?(?:loss|train_loss|eval_loss|train_runtime|eval_runtime|grad_norm)['"]?\s*[:=]
-    | \b(?:[Ss]tep|[Ee]poch|EPOCH|STEP|[Ii]ter(?:ation)?|[Bb]atch|global_step|[Ee]pisode)\b[\s:=\#/\[(]*\d
+    | \b(?:[Ss]tep|[Ee]poch|EPOCH|STEP|[Ii]ter(?:ation)?|[Bb]atch|global_step|[Ee]pisode|[Tt]rial)\b[\s:=\#/\[(]*\d
     | \b(?:loss|lr|acc|accuracy|ppl|reward)\s*[:=]\s*-?\d
     )""",
     re.VERBOSE,
 )
 SUCCESS = re.compile(
     r"(?i)(?:training (?:is )?(?:complete|completed|finished|done)\b|^\s*done\.?\s*$|finished successfully|completed successfully|successfully completed"
-    r"|'train_runtime'|max_epochs=\d+` reached|saved (?:model|final)|saving final|job \S+ (?:succeeded|completed)|=+ (?:\d+ \w+, )*\d+ passed(?:, \d+ (?:skipped|xfailed|xpassed|deselected|warnings?|rerun))* in |all done\b|^\s*exiting normally|^OK(?: \(|$))"
+    r"|'train_runtime'|max_epochs=\d+` reached|saved (?:model|final)|saving final|(?:model|checkpoint|results?|weights) (?:written|saved) to|job \S+ (?:succeeded|completed)|=+ (?:\d+ \w+, )*\d+ passed(?:, \d+ (?:skipped|xfailed|xpassed|deselected|warnings?|rerun))* in |all done\b|^\s*exiting normally|^OK(?: \(|$))"
 )
 
 
@@ -160,7 +160,7 @@ def is_bar(text: str) -> bool:
 
 def ends_message(text: str) -> bool:
     """Whether this unindented line certainly belongs to something else than the message above it."""
-    return _STOP.match(text) is not None or PROGRESS.search(text) is not None
+    return _STOP.match(text) is not None or PROGRESS.search(text) is not None or SUCCESS.search(text) is not None
 
 
 def trim_message(parts: Sequence[str]) -> str:

@@ -253,6 +253,7 @@ class ChainReader:
         parts, nested = [text], list[Link]()
         texts, lines, n = self.texts, self.lines, len(self.texts)
         shape, loose = lines[i].shape, 0
+        one_record = "json" in shape and i > 0 and lines[i - 1].no == lines[i].no  # the whole traceback is in one object
         j = i + 1
         process = None
         if remote and j < n and f.read_frame(texts[j]):
@@ -266,7 +267,7 @@ class ChainReader:
                 parts += [""] * (k - j)
                 j = k
                 continue
-            if lines[j].shape != shape:
+            if lines[j].shape != shape or (one_record and lines[j].no != lines[i].no):
                 break
             if not nested and parts[0] and "ray::" in parts[0] and f.read_frame(t):
                 nested, j = self._nested(j)  # an actor's own traceback, quoted without a header
