@@ -146,9 +146,7 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
             rate(hint)
             candidates.append(hint)
             cause = hint
-    if cause is None and failed is None and any(_PARTING.match(x.text) for x in job.last_lines[-4:]):
-        while not _PARTING.match(job.last_lines[-1].text):
-            job.last_lines.pop()
+    if cause is None and failed is None and _parting(job):
         cause = _bare_exit(job, rules, evidence, notes, 1)
         cause.failure.exit_code = None
         cause.why = "the log ends with it"
@@ -255,6 +253,17 @@ _SAYS_FAILED = re.compile(
 )
 """What CI systems, containers and shells say of a job that failed."""
 _NOISE = re.compile(r"^(?:wandb: |.*Warning: |  |\t|.*resource_tracker|Exception ignored)")
+
+
+def _parting(job: Job) -> bool:
+    """Whether the log ends with a complaint; what follows it (``exiting``) goes from the last lines."""
+    for back, line in enumerate(reversed(job.last_lines[-4:])):
+        if f.SUCCESS.search(line.text) or f.PROGRESS.search(line.text):
+            return False
+        if _PARTING.match(line.text):
+            del job.last_lines[len(job.last_lines) - back :]
+            return True
+    return False
 
 
 def _last_line(job: Job) -> Line | None:

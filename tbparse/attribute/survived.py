@@ -70,6 +70,6 @@ def _strong_success(text: str) -> bool:
     return f.SUCCESS.search(text) is not None and not _WEAK.match(text)
 
 
-_COUNTER = re.compile(r"(?<![\w/.])\d+/\d+(?: [a-z]{3,}|$)")
+_COUNTER = re.compile(r"(?<![\w/.])\d+/\d+(?: [a-z]{3,}|$)|\b\d+ of \d+ [a-z]{3,}")
 _WEAK = re.compile(r"(?i)^\W*(?:all )?(?:done|exiting|finished)\W*$")
 """Words that a caught failure's program may end with as well."""

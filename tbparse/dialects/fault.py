@@ -23,7 +23,7 @@ _FRAME = re.compile(r'^\s*File "(?P<path>[^"]+)", line (?P<line>\d+|\?\?\?) in (
 _TAIL = re.compile(
     r"^(?:Extension modules:|Current thread's C stack|\s*Binary file|Python runtime state|<truncated|\s*<no Python frame>|\s*\.\.\.)"
 )
-_TIMEOUT = re.compile(r"^\++ Timeout \++$", re.MULTILINE)
+_TIMEOUT = re.compile(r"\+{10,} Timeout \+{10,}$", re.MULTILINE)
 _STACK = re.compile(r"^~+ Stack of (?P<name>.+?) \(\d+\) ~+$")
 _SIGNALS = {
     "Segmentation fault": 11, "Aborted": 6, "Bus error": 7, "Floating point exception": 8, "Floating-point exception": 8,

@@ -84,7 +84,7 @@ PROGRESS = re.compile(
 )
 SUCCESS = re.compile(
     r"(?i)(?:training (?:is )?(?:complete|completed|finished|done)\b|^\s*done\.?\s*$|finished successfully|completed successfully|successfully completed"
-    r"|'train_runtime'|max_epochs=\d+` reached|saved (?:model|final)|saving final|(?:model|checkpoint|results?|weights) (?:written|saved) to|job \S+ (?:succeeded|completed)|=+ (?:\d+ \w+, )*\d+ passed(?:, \d+ (?:skipped|xfailed|xpassed|deselected|warnings?|rerun))* in |all done\b|^\s*exiting normally|^OK(?: \(|$))"
+    r"|'train_runtime'|max_epochs=\d+` reached|saved (?:model|final)|saving final|(?:model|checkpoint|results?|weights) (?:written|saved) to|job \S+ (?:succeeded|completed)|=+ (?:\d+ \w+, )*\d+ passed(?:, \d+ (?:skipped|xfailed|xpassed|deselected|warnings?|rerun))* in |^Successfully installed |all done\b|^\s*exiting normally|^OK(?: \(|$))"
 )
 
 

@@ -22,6 +22,7 @@ _CAPTURED = re.compile(r"^-{3,} ?Captured .*-{3,}$")
 _LIVE = re.compile(r"^-{3,} live log \w+ -{3,}$")
 _OUTCOME = re.compile(r"^(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN)\b.*\[ *\d+%\]|^\S+\.py::\S+")
 _CRASHED = re.compile(r"^worker '\w+' crashed while running ")
+_CONFTEST = re.compile(r"^\w*Error while loading conftest ", re.MULTILINE)
 _WHERE = re.compile(r"^(?P<path>[^\s:][^:]*?|[A-Za-z]:\\[^:]*?):(?P<line>\d+): ?(?P<type>[A-Za-z_][\w.]*)?\s*$")
 _WHERE_IN = re.compile(r"^(?P<path>[^\s:][^:]*?|[A-Za-z]:\\[^:]*?):(?P<line>\d+): in (?P<function>\S+)$")
 _ERROR_LINE = re.compile(r"^E(?: {1,}(?P<text>.*))?$")
@@ -42,6 +43,12 @@ class PytestDialect:
         out: list[Failure] = []
         i = 0
         texts = page.texts
+        for i, _ in page.find(_CONFTEST):
+            end = next((k for k in range(i + 1, len(texts)) if not texts[k].strip()), len(texts))
+            failure = self._test(page, i, end, "conftest")
+            if failure is not None:
+                page.take(i, end - 1)
+                out.append(failure)
         if not any(True for _ in page.find(_SESSION)) and not any(_CAPTURED.match(t) for t in texts):
             return out
         section = ""

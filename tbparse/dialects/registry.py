@@ -39,7 +39,7 @@ REGISTRY = (
         "exit code", "exit status", "non-zero", "EXIT ", "KILLED BY",
     )),
     Entry("pytest", "pytests", "PytestDialect", (
-        "= FAILURES =", "= ERRORS =", "test session starts", "short test summary info", "- Captured ",
+        "= FAILURES =", "= ERRORS =", "test session starts", "while loading conftest", "short test summary info", "- Captured ",
     )),
     Entry("rich", "boxes", "BoxDialect", (
         "Traceback (most recent call last) ─", "Traceback (most recent call last) -",

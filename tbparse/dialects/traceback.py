@@ -19,6 +19,9 @@ _START = re.compile(
 )
 _FLAT = re.compile(r'Traceback \(most recent call last\):?\s+File "')
 _FLAT_FRAME = re.compile(r'File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s+')
+_RETRIED = re.compile(
+    r"retries remaining, so the task will be retried|\bwill be retried\b|\b[Rr]etrying (?:in|after)\b|\battempt \d+ (?:of|/) ?\d+ failed"
+)
 _INTRODUCED = re.compile(r"[A-Za-z]{3,}.*[:=-] ?$")
 _THREAD = re.compile(
     r"^(?:Exception in thread (?P<name>.+?)(?: \(most likely raised during interpreter shutdown\))?:|Exception in thread .*)$"
@@ -115,6 +118,8 @@ class TracebackDialect:
             failure.damaged = failure.damaged or "the head of the traceback is cut off"
         if links[-1].exception is None:
             failure.damaged = "the traceback is cut off before its exception line"
+            if any(x.strip() for x in page.texts[end:]) and reader.damaged is None:
+                failure.fate, failure.fate_why = "ignored", "it shows where the program was; no exception follows"
         _set_fate(page, i, failure)
         if failure.fate == "fatal" and _INTRODUCED.search(lead):
             failure.fate, failure.fate_why = "logged", "a program printed it after words of its own"
@@ -240,7 +245,9 @@ def _set_fate(page: Page, i: int, failure: Failure) -> None:
     why = None
     thread = _THREAD.match(above)
     process = _PROCESS.match(above)
-    if thread:
+    if any(_RETRIED.search(t) for t in page.texts[max(0, i - 2) : i]):
+        fate, why = "survived", "the log says that it is tried again"
+    elif thread:
         fate, why = "thread", "it ended a thread, not the process"
         failure.tags = failure.tags._replace(process=failure.tags.process or thread["name"])
     elif _IGNORED.match(above):

@@ -27,7 +27,7 @@ _OPENER = re.compile(
 )
 _OPENER_WORDS = ("Traceback", 'File "', "sage: ", "Fatal Python", "terminate called", "-" * 70, "=" * 8)
 _FILE = re.compile(r'^(?P<lead>.*?\S.*?) {1,4}File "[^"]+", line \d+')
-_GUTTER = re.compile(r"[ ]*[|+ ]*[|+][ ]*$")
+_GUTTER = re.compile(r"(?:[ ]+[|+])*(?<![|+])[|+][ ]*$")
 _NAMED = re.compile(r"^([A-Za-z][\w.-]*\d[\w.-]*|[a-z][\w-]*): ")
 _NOT_NAMES = re.compile(
     r"(?i)^(?:wandb|error|warning|info|note|usage|hint|fatal|python\d*|bash|sh|tail|file|raise|except|try|else|finally|what|srun|slurmstepd|sbatch|salloc|slurm\w*|kernel|mpirun|mpiexec|docker|make|kubectl|conda|pip)$|error$"

@@ -55,7 +55,7 @@ def clean(text: str) -> str:
     """Text without control sequences, control characters and trailing blanks; tabs stay."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    elif "m" in text and ("[0m" in text or "[39m" in text):
+    elif "m" in text and "\\" not in text and ("[0m" in text or "[39m" in text):
         text = _BARE_COLOUR.sub("", text)
     if not text.isprintable():
         text = _CONTROL.sub("", text)
