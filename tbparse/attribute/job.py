@@ -18,6 +18,7 @@ from tbparse.attribute.cascade import (
     settle,
     type_natives,
 )
+from tbparse.attribute.survived import mark_finished
 from tbparse.attribute.unwrap import Root, find_root
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
@@ -42,6 +43,8 @@ class Job:
     evidence: list[Line] = field(default_factory=list)
     last_lines: list[Line] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    last_no: int = 0
+    """Number of the log's last line."""
     dropped: int = 0
     decision: Decision | None = None
 
@@ -61,8 +64,10 @@ class Job:
         ]
         if len(self.evidence) > MAX_EVIDENCE_LINES:
             del self.evidence[_KEEP_HEAD : len(self.evidence) - MAX_EVIDENCE_LINES + _KEEP_HEAD]
+        if page.lines:
+            self.last_no = max(self.last_no, page.lines[-1].no)
         if loose:
-            self.last_lines = (self.last_lines + loose[-12:])[-12:]
+            self.last_lines = (self.last_lines + loose[-60:])[-60:]
 
     def merge(self, other: Job) -> None:
         """Take over another log of the same job."""
@@ -95,6 +100,8 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
     if job.dropped:
         notes.append(f"{job.dropped} failures in the middle of the log were counted, not kept")
     evidence = Evidence([line.text for line in job.evidence])
+    if job.last_lines:
+        mark_finished([x for x in job.failures if x.source is None], job.last_lines, job.last_no)
     failures = [*job.failures, *_deaths(job)]
     failures.sort(key=lambda x: (x.source is not None, x.first.start))
     type_natives(failures)

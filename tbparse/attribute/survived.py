@@ -1,40 +1,63 @@
-"""Whether a process went on after a traceback: the same writer printed progress, or finished its work."""
+"""Whether a process went on after a traceback: the same writer printed progress, or finished its work.
+
+Only lines near the failure are asked, and the last lines of the log: those are kept of a log of any size, so a
+log that is read whole and one that streams through get the same answer.
+"""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
-from tbparse.records import Failure
+from tbparse.records import Failure, Line
+from tbparse.text.blocks import LINES_AFTER, TAIL_LINES
 
 PROGRESS_LINES = 2
 """One progress line after a traceback is a bar drawn for the last time; two different ones are progress."""
 
+_COUNTER = re.compile(r"(?<![\w/.])\d+/\d+(?: [a-z]{3,}|$)|\b\d+ of \d+ [a-z]{3,}")
+_WEAK = re.compile(r"(?i)^\W*(?:all )?(?:done|exiting|finished)\W*$")
+"""Words that a caught failure's program may end with as well."""
+
 
 def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
     """Set ``fate`` of failures after which the page's writer went on."""
-    if not failures:
+    watched = [x for x in failures if _may_survive(x)]
+    if not watched:
         return
     ends = {id(line): i for i, line in enumerate(page.lines)}
-    progress: list[int] | None = None
-    for failure in failures:
-        if failure.fate not in ("fatal", "logged", "thread") or failure.kind not in ("traceback", "native"):
+    progress = [i for i, t in enumerate(page.texts) if not page.taken[i] and _goes_on(t)]
+    for failure in watched:
+        first, last = ends.get(id(failure.first)), ends.get(id(failure.last))
+        if first is None or last is None or not progress:
             continue
-        end = ends.get(id(failure.last))
-        if end is None:
-            continue
-        if progress is None:
-            progress = [i for i, t in enumerate(page.texts) if not page.taken[i] and _goes_on(t)]
+        after = [i for i in progress[bisect_right(progress, last) :][:400] if page.lines[i].no - failure.last.no <= LINES_AFTER]
         enough = 1 if failure.fate == "thread" else PROGRESS_LINES
-        if failure.fate == "fatal" and _uncaught(failure) and not _both_sides(page, progress, ends[id(failure.first)], end):
+        if failure.fate == "fatal" and _uncaught(failure) and not _both_sides(page, progress, first, after):
             # Nothing above the script's own top could have caught it. What follows may be what stdout held back in
             # its buffer: only words of success can mean that the work went on, or was started again.
             enough = len(page.lines) + 1
-        if _went_on(page, progress, end, enough):
+        texts = {page.texts[i] for i in after}
+        ended = len(texts) >= PROGRESS_LINES and any(_WEAK.match(t) for t in _window(page, last))
+        if len(texts) >= enough or ended or any(_strong_success(t) for t in texts):
             failure.fate, failure.fate_why = "survived", "the same process went on with its work"
+
+
+def mark_finished(failures: Sequence[Failure], last_lines: Sequence[Line], last_no: int) -> None:
+    """Set ``fate`` of failures where the log's last lines say that the work was finished all the same."""
+    tail = [x for x in last_lines if x.no > last_no - TAIL_LINES and _strong_success(x.text)]
+    if not tail:
+        return
+    for failure in failures:
+        if _may_survive(failure) and failure.last.no < tail[-1].no:
+            failure.fate, failure.fate_why = "survived", "the log ends with the work done"
+
+
+def _may_survive(failure: Failure) -> bool:
+    return failure.fate in ("fatal", "logged", "thread") and failure.kind in ("traceback", "native") and not failure.caught
 
 
 def _uncaught(failure: Failure) -> bool:
@@ -43,21 +66,19 @@ def _uncaught(failure: Failure) -> bool:
     return bool(frames) and frames[0].function == "<module>"
 
 
-def _both_sides(page: Page, progress: Sequence[int], first: int, last: int) -> bool:
+def _both_sides(page: Page, progress: Sequence[int], first: int, after: Sequence[int]) -> bool:
     """Progress stands before and after, so stdout was not held back (bars are stderr's, and say nothing of that)."""
-    lines = [i for i in progress if not f.is_bar(page.texts[i])]
-    return bool(lines) and lines[0] < first and lines[-1] > last
+    start = page.lines[first].no - LINES_AFTER
+    before = progress[max(0, bisect_left(progress, first) - 400) : bisect_left(progress, first)]
+    return any(page.lines[i].no >= start and not f.is_bar(page.texts[i]) for i in before) and any(
+        not f.is_bar(page.texts[i]) for i in after
+    )
 
 
-def _went_on(page: Page, progress: Sequence[int], start: int, enough: int) -> bool:
-    """Whether enough different signs of progress follow a line."""
-    seen: set[str] = set()
-    for k in range(bisect_right(progress, start), len(progress)):
-        text = page.texts[progress[k]]
-        seen.add(text)
-        if len(seen) >= enough or _strong_success(text):
-            return True
-    return len(seen) >= PROGRESS_LINES and any(_WEAK.match(t) for t in page.texts[-4:])
+def _window(page: Page, last: int) -> list[str]:
+    """Texts of the lines near after the failure."""
+    limit = page.lines[last].no + LINES_AFTER
+    return [page.texts[i] for i in range(last + 1, min(len(page.texts), last + 400)) if page.lines[i].no <= limit]
 
 
 def _goes_on(text: str) -> bool:
@@ -68,8 +89,3 @@ def _goes_on(text: str) -> bool:
 
 def _strong_success(text: str) -> bool:
     return f.SUCCESS.search(text) is not None and not _WEAK.match(text)
-
-
-_COUNTER = re.compile(r"(?<![\w/.])\d+/\d+(?: [a-z]{3,}|$)|\b\d+ of \d+ [a-z]{3,}")
-_WEAK = re.compile(r"(?i)^\W*(?:all )?(?:done|exiting|finished)\W*$")
-"""Words that a caught failure's program may end with as well."""

@@ -217,6 +217,9 @@ class ChainReader:
         kind, message, inner_type = exc
         link = Link(kind, message, frames, line=self.lines[i], first_line=self.lines[first])
         parts, nested, end = self._message(i, message or "", inner_type is not None)
+        if len(parts) > 1 and not nested and not self._leaves and not self._extra_frames and _one_line(kind, frames):
+            cut = next((k for k, p in enumerate(parts) if k and p and p[0] not in " \t"), len(parts))
+            parts, end = parts[:cut], min(end, i + cut)
         link.message = f.trim_message(parts)
         device = _DEVICE.search(link.message) if nested else None
         if device:
@@ -468,6 +471,24 @@ def _give_back(parts: list[str], nested: list[Link], j: int) -> int:
         parts.pop()
         j -= 1
     return j
+
+
+_SINGLE = frozenset(
+    {
+        "KeyError", "IndexError", "ZeroDivisionError", "NameError", "UnboundLocalError", "AttributeError", "ModuleNotFoundError", "RecursionError",
+        "FileNotFoundError", "FileExistsError", "PermissionError", "IsADirectoryError", "NotADirectoryError", "UnicodeDecodeError", "OverflowError",
+        "KeyboardInterrupt", "StopIteration", "MemoryError",
+    }
+)  # fmt: skip
+_LITERAL_RAISE = re.compile(r"^raise [A-Za-z_][\w.]*(?:\((?:[rbf]{0,2}(?:'[^'\\]*'|\"[^\"\\]*\")|)\))?(?: from \w+)?$")
+
+
+def _one_line(kind: str, frames: Sequence[Frame]) -> bool:
+    """Whether the message cannot go over more lines: the raising line shows all of it, or Python itself wrote it."""
+    source = frames[-1].source if frames else None
+    if source is not None and source.startswith("raise "):
+        return _LITERAL_RAISE.match(source) is not None
+    return kind in _SINGLE
 
 
 def relate(links: list[Link]) -> list[Link]:

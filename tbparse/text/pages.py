@@ -11,6 +11,7 @@ from tbparse.text.blocks import Block
 from tbparse.text.jsonlines import expand
 from tbparse.text.learned import strip_block
 from tbparse.text.lines import UTF8, Encoding, split_block
+from tbparse.text.prefixes import strip_prefixes
 
 MAX_STREAMS = 4096
 
@@ -26,8 +27,6 @@ class StreamLines(NamedTuple):
 def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
     """The block's lines by writer. Lines without an identifying prefix are the writer ``""``."""
     lines = split_block(block.raw, block.offset, block.first_no, encoding)
-    if b"%|" in block.raw:
-        lines = _unbarred(lines)
     if b"File &quot;" in block.raw:
         lines = [x._replace(text=html.unescape(x.text)) if "&" in x.text else x for x in lines]
     quoted = b'{"' in block.raw or b"last):\\n" in block.raw or encoding.unit > 1
@@ -35,6 +34,8 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
     again = _unpacked(stripped) if quoted else None  # JSON behind a collector's own prefix
     if again is not None:
         stripped, levels = again
+    if b"%|" in block.raw:
+        stripped, levels = _unbarred(stripped, levels)
     if b"(most recent call last): " in block.raw:
         stripped, levels = _unglued(stripped, levels)
     if any(_MERGED.match(x.text) for x in stripped if 'File "' in x.text and not x.text.lstrip(" |>+").startswith("File")):
@@ -67,7 +68,7 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
 # NumPy's C code prints the header without a line end.
 _GLUED = re.compile(r'^(?P<head>.*Traceback \(most recent call last\):)(?P<frame> +File "[^"]+", line \d+(?:, in \S+)?)$')
 # A terminal's copy, padded with blanks to its width, in which two lines became one.
-_MERGED = re.compile(r'^(?P<head> *\S.*?)(?P<frame> {3,}File "[^"]+", line \d+, in \S+)$')
+_MERGED = re.compile(r'^(?P<head> *[\w"(\[{].*?)(?P<frame> {3,}File "[^"]+", line \d+, in \S+)$')
 _OPEN_FILE = re.compile(r'^ {2,4}File "(?:[^"]*|[^"]*"(?:,(?: (?:l(?:i(?:n(?:e(?: \d*)?)?)?)?)?)?)?)$')
 
 
@@ -75,16 +76,24 @@ _OPEN_FILE = re.compile(r'^ {2,4}File "(?:[^"]*|[^"]*"(?:,(?: (?:l(?:i(?:n(?:e(?
 _BARRED = re.compile(r"^(?P<bar>[^\n]{0,300}?\d{1,3}%\|[^\n]{0,200}?\[[^\]\n]{0,80}\])(?P<rest>[\[(A-Za-z].*)$")
 
 
-def _unbarred(lines: list[Line]) -> list[Line]:
-    """Progress bars on a line of their own."""
+def _unbarred(lines: list[Line], levels: dict[int, str]) -> tuple[list[Line], dict[int, str]]:
+    """Progress bars on a line of their own; what stood behind them may have prefixes of its own."""
     out: list[Line] = []
-    for line in lines:
+    moved: dict[int, str] = {}
+    for i, line in enumerate(lines):
+        if i in levels:
+            moved[len(out)] = levels[i]
         m = _BARRED.match(line.text) if "%|" in line.text else None
         if m is None:
             out.append(line)
-        else:
-            out += [line._replace(text=m["bar"]), line._replace(text=m["rest"])]
-    return out
+            continue
+        s = strip_prefixes(m["rest"])
+        shape = f"{line.shape}+{s.shape}".strip("+")
+        out.append(line._replace(text=m["bar"]))
+        if s.level:
+            moved[len(out)] = s.level
+        out.append(line._replace(text=s.text, shape=shape, stream=line.stream + s.stream, tags=merge_tags(s.tags, line.tags)))
+    return out, moved
 
 
 _FILE_STARTS = ('  File "', '   File "', '    File "')
