@@ -25,6 +25,7 @@ from tbparse.dialects.base import Page
 from tbparse.model import signal_name
 from tbparse.records import Failure, Line, Link, RankExit
 from tbparse.ruleset.match import Context, Evidence, RuleSet
+from tbparse.text.blocks import TAIL_LINES
 
 MAX_FAILURES = 4000
 MAX_EVIDENCE_LINES = 20_000
@@ -190,7 +191,7 @@ def _failed(returncode: int | None, job: Job, candidates: Sequence[Candidate]) -
         c.tier <= Tier.CLOSING and c.failure.kind in ("exit", "fault", "launcher") for c in candidates
     ):
         return True
-    return True if any(_SAYS_FAILED.search(line.text) for line in job.evidence[-200:]) else None
+    return True if any(_SAYS_FAILED.search(x.text) for x in job.last_lines if x.no > job.last_no - TAIL_LINES) else None
 
 
 def _deaths(job: Job) -> list[Failure]:

@@ -18,6 +18,9 @@ from tbparse.text.blocks import LINES_AFTER, TAIL_LINES
 PROGRESS_LINES = 2
 """One progress line after a traceback is a bar drawn for the last time; two different ones are progress."""
 
+RECORDS = 5
+"""So many records at INFO or below after a logged traceback say that the program went on."""
+_QUIET = frozenset({"INFO", "DEBUG", "I", "D", "info", "debug", "TRACE"})
 _COUNTER = re.compile(r"(?<![\w/.])\d+/\d+(?: [a-z]{3,}|$)|\b\d+ of \d+ [a-z]{3,}")
 _WEAK = re.compile(r"(?i)^\W*(?:all )?(?:done|exiting|finished)\W*$")
 """Words that a caught failure's program may end with as well."""
@@ -29,10 +32,11 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
     if not watched:
         return
     ends = {id(line): i for i, line in enumerate(page.lines)}
+    handled: set[tuple[str | None, str, int | None]] = set()
     progress = [i for i, t in enumerate(page.texts) if not page.taken[i] and _goes_on(t)]
     for failure in watched:
         first, last = ends.get(id(failure.first)), ends.get(id(failure.last))
-        if first is None or last is None or not progress:
+        if first is None or last is None:
             continue
         after = [i for i in progress[bisect_right(progress, last) :][:400] if page.lines[i].no - failure.last.no <= LINES_AFTER]
         enough = 1 if failure.fate == "thread" else PROGRESS_LINES
@@ -41,9 +45,14 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
             # its buffer: only words of success can mean that the work went on, or was started again.
             enough = len(page.lines) + 1
         texts = {page.texts[i] for i in after}
+        if failure.fate == "logged" and _records_after(page, last) >= RECORDS:
+            enough = 0
+        if texts and _kind(failure) in handled:
+            enough = 1  # the same was caught before
         ended = len(texts) >= PROGRESS_LINES and any(_WEAK.match(t) for t in _window(page, last))
         if len(texts) >= enough or ended or any(_strong_success(t) for t in texts):
             failure.fate, failure.fate_why = "survived", "the same process went on with its work"
+            handled.add(_kind(failure))
 
 
 def mark_finished(failures: Sequence[Failure], last_lines: Sequence[Line], last_no: int) -> None:
@@ -54,6 +63,18 @@ def mark_finished(failures: Sequence[Failure], last_lines: Sequence[Line], last_
     for failure in failures:
         if _may_survive(failure) and failure.last.no < tail[-1].no:
             failure.fate, failure.fate_why = "survived", "the log ends with the work done"
+
+
+def _kind(failure: Failure) -> tuple[str | None, str, int | None]:
+    """What makes two failures of one program the same one again."""
+    frames = failure.root.frames
+    return failure.root.exception, frames[-1].path if frames else "", frames[-1].line if frames else None
+
+
+def _records_after(page: Page, last: int) -> int:
+    """How many quiet log records follow: a program that logs on was not ended."""
+    limit = page.lines[last].no + LINES_AFTER
+    return sum(1 for i, level in page.levels.items() if i > last and level in _QUIET and page.lines[i].no <= limit)
 
 
 def _may_survive(failure: Failure) -> bool:
