@@ -12,7 +12,13 @@ from tbparse.engine import classify
 from tbparse.model import RootCause
 from tbparse.ruleset.match import RuleSet, builtin_rules
 
-settings.register_profile("tbparse", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
+settings.register_profile(
+    "tbparse",
+    deadline=None,
+    max_examples=40,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
 settings.load_profile("tbparse")
 
 

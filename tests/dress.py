@@ -1,5 +1,6 @@
 """What happens to a log on its way: prefixes, colours, line ends, progress bars, noise. None of it may change the answer."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -50,7 +51,8 @@ PREFIXES = (
 STACKS = tuple(
     (outer, inner)
     for outer in PREFIXES
-    if outer.name in ("kubectl", "github", "journald", "compose", "pdsh", "srun-label", "mpirun", "ray", "elastic-tee", "accelerate-stderr")
+    if outer.name
+    in ("kubectl", "github", "journald", "compose", "pdsh", "srun-label", "mpirun", "ray", "elastic-tee", "accelerate-stderr")
     for inner in PREFIXES
     if inner.name in ("torch-rank", "elastic-tee", "srun-label", "glog", "logging", "kubectl", "vllm", "pdsh", "elastic-tee-rank")
     and inner.name != outer.name
@@ -76,7 +78,12 @@ def _lines(text: str) -> tuple[list[str], str]:
 def coloured_lines(text: str) -> str:
     """Each line in a colour of its own."""
     lines, end = _lines(text)
-    return "\n".join(f"\x1b[1;3{n % 8}m{line}".removesuffix("\r") + "\x1b[0m" + "\r" * line.endswith("\r") for n, line in enumerate(lines)) + end
+    return (
+        "\n".join(
+            f"\x1b[1;3{n % 8}m{line}".removesuffix("\r") + "\x1b[0m" + "\r" * line.endswith("\r") for n, line in enumerate(lines)
+        )
+        + end
+    )
 
 
 def coloured_pieces(text: str) -> str:

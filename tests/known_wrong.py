@@ -1,4 +1,4 @@
-"""Fields of labelled cases that the engine gets wrong today, with why. Each is a strict xfail: a case that becomes right must leave."""
+"""Fields of labelled cases that the engine gets wrong today, each a strict xfail: what becomes right must leave."""
 
 from __future__ import annotations
 

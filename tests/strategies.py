@@ -1,5 +1,6 @@
 """Logs that hypothesis makes up, each with what the engine must say of it."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import re
@@ -10,15 +11,36 @@ from hypothesis import strategies as st
 CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
-_WORDS = st.text(alphabet=st.characters(categories=("Ll", "Lu", "Nd"), include_characters="_-é漢字ß🙂'\"()[]{}<>,;=+*/&%$!?"), min_size=1, max_size=12)
-messages = st.lists(_WORDS, min_size=1, max_size=6).map(" ".join).filter(lambda m: m.strip() == m and m.isprintable() and not re.search(r"\[\d+m", m))
+_WORDS = st.text(
+    alphabet=st.characters(categories=("Ll", "Lu", "Nd"), include_characters="_-é漢字ß🙂'\"()[]{}<>,;=+*/&%$!?"),
+    min_size=1,
+    max_size=12,
+)
+messages = (
+    st.lists(_WORDS, min_size=1, max_size=6)
+    .map(" ".join)
+    .filter(lambda m: m.strip() == m and m.isprintable() and not re.search(r"\[\d+m", m))
+)
 """One-line messages of words in several scripts, with the characters that markup, formats and shells care about."""
 details = st.lists(messages.map(lambda m: f"  {m}"), max_size=3).map(lambda rows: "".join(f"\n{row}" for row in rows))
 """Further lines of a message, set in by blanks."""
 
-types = st.sampled_from(["ValueError", "TypeError", "KeyError", "mixlab.errors.ShapeMismatch", "pkg.BadBatch", "RuntimeError", "AssertionError", "data.reader.TornRecordError"])
+types = st.sampled_from(
+    [
+        "ValueError",
+        "TypeError",
+        "KeyError",
+        "mixlab.errors.ShapeMismatch",
+        "pkg.BadBatch",
+        "RuntimeError",
+        "AssertionError",
+        "data.reader.TornRecordError",
+    ]
+)
 functions = st.sampled_from(["main", "step", "__init__", "<module>", "<lambda>", "Trainer.fit", "forward", "größe"])
-_USER_FILES = st.sampled_from(["/work/run/train.py", "train.py", "/home/ana/mein projekt/läufe.py", "C:\\jobs\\fit\\train.py", "./tools/fit.py"])
+_USER_FILES = st.sampled_from(
+    ["/work/run/train.py", "train.py", "/home/ana/mein projekt/läufe.py", "C:\\jobs\\fit\\train.py", "./tools/fit.py"]
+)
 _LIBRARY_FILES = st.sampled_from([
     "/opt/venv/lib/python3.11/site-packages/torch/nn/functional.py",
     "/usr/lib/python3/dist-packages/numpy/core/fromnumeric.py",
@@ -90,7 +112,17 @@ class MadeLog:
         return [b.exception for b in reversed(self.blocks)]
 
 
-_sources = st.sampled_from(["loss.backward()", "x = f(a, b)  # why: 3", 'raise ValueError("no Traceback here")', "for k, v in d.items():", "return self._step(batch)[0]", "assert x.shape == y.shape, 'nö'", 'log.error("Traceback (most recent call last):")'])
+_sources = st.sampled_from(
+    [
+        "loss.backward()",
+        "x = f(a, b)  # why: 3",
+        'raise ValueError("no Traceback here")',
+        "for k, v in d.items():",
+        "return self._step(batch)[0]",
+        "assert x.shape == y.shape, 'nö'",
+        'log.error("Traceback (most recent call last):")',
+    ]
+)
 frames_of_user = st.builds(MadeFrame, _USER_FILES, st.integers(1, 5000), functions, st.none() | _sources, st.just(True))
 frames_of_library = st.builds(MadeFrame, _LIBRARY_FILES, st.integers(1, 5000), functions, st.none() | _sources, st.just(False))
 

@@ -1,5 +1,6 @@
 """``import tbparse`` and ``classify``: lazy, pure, total (tbparse/__init__.py, attribute/live.py)."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import builtins
@@ -19,14 +20,32 @@ TEXT = traceback("KeyError: 'lr'", ("/work/train.py", 9, "step"))
 
 def modules_after(code: str) -> set[str]:
     """Names in sys.modules after a program ran in a fresh interpreter."""
-    run = subprocess.run([sys.executable, "-c", f"{code}\nimport sys; print(' '.join(sys.modules))"], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(' '.join(sys.modules))"], capture_output=True, text=True, check=True
+    )
     return set(run.stdout.split())
 
 
 def test_the_import_loads_nothing_but_itself() -> None:
     loaded = modules_after("import tbparse") - modules_after("pass")
-    assert {m for m in loaded if m.split(".")[0] not in ("tbparse", "__future__")} <= {"typing", "collections", "collections.abc", "functools", "logging"} | modules_after("import typing, logging")
-    assert not {m.split(".")[0] for m in loaded} & {"pydantic", "torch", "regex", "rich", "typer", "ruamel", "accelerate", "hyperscan", "yaml"}
+    assert {m for m in loaded if m.split(".")[0] not in ("tbparse", "__future__")} <= {
+        "typing",
+        "collections",
+        "collections.abc",
+        "functools",
+        "logging",
+    } | modules_after("import typing, logging")
+    assert not {m.split(".")[0] for m in loaded} & {
+        "pydantic",
+        "torch",
+        "regex",
+        "rich",
+        "typer",
+        "ruamel",
+        "accelerate",
+        "hyperscan",
+        "yaml",
+    }
 
 
 def test_the_function_loads_neither_torch_nor_accelerate() -> None:
@@ -124,23 +143,42 @@ def test_causes_that_go_round_in_a_circle() -> None:
     assert classify(a).exception == "ValueError"
 
 
-class Unprintable(Exception):
+class UnprintableError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no text")
 
 
-class Strange(Exception):
+class StrangeError(Exception):
     stderr = 5
     output = object()
 
 
-class Evil(Exception):
+class EvilError(Exception):
     @property
     def stderr(self) -> str:
         raise KeyError("evil")
 
 
-@pytest.mark.parametrize("exc", [Unprintable(), Strange("x"), Evil("x"), Exception(), Exception("\ud800"), Exception("a\0b\x1b[31m"), KeyError(KeyError), SystemExit(3), KeyboardInterrupt(), StopIteration(), OSError(2, "No such file", "x"), Exception("x" * 1_000_000), UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), SyntaxError("bad", ("f.py", 3, 1, "x = (", 3, 2))], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    "exc",
+    [
+        UnprintableError(),
+        StrangeError("x"),
+        EvilError("x"),
+        Exception(),
+        Exception("\ud800"),
+        Exception("a\0b\x1b[31m"),
+        KeyError(KeyError),
+        SystemExit(3),
+        KeyboardInterrupt(),
+        StopIteration(),
+        OSError(2, "No such file", "x"),
+        Exception("x" * 1_000_000),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+        SyntaxError("bad", ("f.py", 3, 1, "x = (", 3, 2)),
+    ],
+    ids=lambda e: type(e).__name__,
+)
 def test_any_live_exception_has_an_answer(exc: BaseException) -> None:
     answer = classify(raised(exc))
     assert isinstance(answer, RootCause)
@@ -191,7 +229,12 @@ def test_an_explainer_is_asked_once_and_two_do_not_mix(rules) -> None:
 def test_two_logs_of_a_job_are_joined(rules) -> None:
     """A rank's own log has the cause, the console only the wrapper."""
     console, rank = Explainer(rules=rules), Explainer(rules=rules, source="rank1.log")
-    console.feed(traceback("subprocess.CalledProcessError: Command 'x' returned non-zero exit status 1.", ("/opt/venv/bin/accelerate", 8, "<module>")).encode())
+    console.feed(
+        traceback(
+            "subprocess.CalledProcessError: Command 'x' returned non-zero exit status 1.",
+            ("/opt/venv/bin/accelerate", 8, "<module>"),
+        ).encode()
+    )
     rank.feed(TEXT.encode())
     console.join(rank)
     answer = console.finish(1)
@@ -200,7 +243,9 @@ def test_two_logs_of_a_job_are_joined(rules) -> None:
 
 
 def test_the_profile_says_what_the_log_cannot() -> None:
-    oom = traceback("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.25 GiB is free. Including non-PyTorch memory, this process has 75.88 GiB memory in use.")
+    oom = traceback(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.25 GiB is free. Including non-PyTorch memory, this process has 75.88 GiB memory in use."
+    )
     assert classify(oom).verdict == "real"
     assert classify(oom, profile="tests").verdict == "transient"
     with pytest.raises(tbparse.UsageError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from dress import filler
 from hypothesis import given, settings
@@ -25,7 +27,7 @@ def cut(data: bytes, cuts: list[int] = (), **kw: object) -> list[Block]:
     segmenter = Segmenter(**kw)
     out: list[Block] = []
     edges = [0, *sorted(cuts), len(data)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         out += segmenter.feed(data[start:end])
     return out + segmenter.finish()
 
@@ -99,12 +101,18 @@ def test_everything_means_every_byte() -> None:
     assert b"".join(b.raw for b in cut(data, everything=True)) == data
 
 
-LINES = st.lists(st.sampled_from([QUIET, HIT, b"\n", b"Traceback (most recent call last):\n", b"x" * 90 + b"\n", b"\r\n", "é漢\n".encode()]), min_size=5, max_size=150)
+LINES = st.lists(
+    st.sampled_from([QUIET, HIT, b"\n", b"Traceback (most recent call last):\n", b"x" * 90 + b"\n", b"\r\n", "é漢\n".encode()]),
+    min_size=5,
+    max_size=150,
+)
 
 
 @given(LINES, st.lists(st.floats(0, 1), max_size=8), st.booleans(), st.booleans())
 @settings(max_examples=120)
-def test_where_blocks_begin_and_end_does_not_depend_on_the_portions(lines: list[bytes], at: list[float], ended: bool, everything: bool) -> None:
+def test_where_blocks_begin_and_end_does_not_depend_on_the_portions(
+    lines: list[bytes], at: list[float], ended: bool, everything: bool
+) -> None:
     data = b"".join(lines) + (b"" if ended else b"Error at the end")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "SMALL_LOG", 200)

@@ -1,5 +1,6 @@
 """Which of many failures began it (tbparse/attribute/cascade.py, job.py, survived.py)."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import itertools
@@ -19,10 +20,16 @@ GLOO = traceback(
     ("/work/train.py", 12, "reduce"),
     ("/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", 2501, "all_reduce"),
 )
-STORE = traceback("torch.distributed.DistNetworkError: failed to recv, got 0 bytes", ("/opt/venv/lib/python3.11/site-packages/torch/distributed/rendezvous.py", 80, "_create"))
+STORE = traceback(
+    "torch.distributed.DistNetworkError: failed to recv, got 0 bytes",
+    ("/opt/venv/lib/python3.11/site-packages/torch/distributed/rendezvous.py", 80, "_create"),
+)
 WATCHDOG = "[rank0]:[E1130 18:04:40.2 ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.\n"
 PREEMPTED = "slurmstepd: error: *** JOB 81 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO PREEMPTION ***\n"
-CHILD = traceback("subprocess.CalledProcessError: Command '['python', 'train.py']' returned non-zero exit status 1.", ("/opt/venv/lib/python3.11/site-packages/accelerate/commands/launch.py", 778, "simple_launcher"))
+CHILD = traceback(
+    "subprocess.CalledProcessError: Command '['python', 'train.py']' returned non-zero exit status 1.",
+    ("/opt/venv/lib/python3.11/site-packages/accelerate/commands/launch.py", 778, "simple_launcher"),
+)
 
 
 def of_rank(rank: int, text: str) -> str:
@@ -40,7 +47,10 @@ def test_a_local_error_beats_errors_of_communication_whatever_the_order(effects:
 
 
 def test_the_agents_sigterm_is_an_effect(explain) -> None:
-    sigterm = traceback("torch.distributed.elastic.multiprocessing.api.SignalException: Process 4242 got signal: 15", ("/opt/venv/lib/python3.11/site-packages/torch/distributed/elastic/agent/server/api.py", 700, "run"))
+    sigterm = traceback(
+        "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4242 got signal: 15",
+        ("/opt/venv/lib/python3.11/site-packages/torch/distributed/elastic/agent/server/api.py", 700, "run"),
+    )
     assert explain(sigterm + of_rank(1, LOCAL), returncode=1).exception == "KeyError"
 
 
@@ -61,7 +71,9 @@ def test_a_scheduler_that_preempted_the_job_beats_what_the_ranks_then_printed(ex
 
 
 def test_a_scheduler_that_ends_a_job_which_was_already_dying_is_an_effect(explain) -> None:
-    answer = explain(of_rank(1, LOCAL) + "slurmstepd: error: *** STEP 81.0 ON n1 CANCELLED AT 2026-01-02T03:04:05 ***\n", returncode=1)
+    answer = explain(
+        of_rank(1, LOCAL) + "slurmstepd: error: *** STEP 81.0 ON n1 CANCELLED AT 2026-01-02T03:04:05 ***\n", returncode=1
+    )
     assert (answer.exception, answer.rank) == ("KeyError", 1)
 
 
@@ -84,7 +96,10 @@ def test_a_logged_error_speaks_before_a_wrapper(explain) -> None:
 
 def test_an_error_of_an_earlier_attempt_beats_a_communication_error_of_a_later_one(explain) -> None:
     restart = "[2026-01-02 03:04:05,678] torch.distributed.elastic.agent.server.api: [INFO] [default] Worker group FAILED. 1/2 attempts left; will restart worker group\n"
-    refused = traceback("torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of (n1, 29500). Connection refused", ("/opt/venv/lib/python3.11/site-packages/torch/distributed/rendezvous.py", 80, "_create"))
+    refused = traceback(
+        "torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of (n1, 29500). Connection refused",
+        ("/opt/venv/lib/python3.11/site-packages/torch/distributed/rendezvous.py", 80, "_create"),
+    )
     answer = explain(of_rank(1, LOCAL) + restart + of_rank(0, refused), returncode=1)
     assert (answer.exception, answer.rank) == ("KeyError", 1)
 
@@ -144,8 +159,13 @@ def test_a_log_without_a_failure_is_judged_by_the_return_code(returncode: int | 
 
 
 def test_a_xid_explains_the_error_that_the_process_then_raised(explain) -> None:
-    cuda = traceback("RuntimeError: CUDA error: unspecified launch failure\nCUDA kernel errors might be asynchronously reported at some other API call", ("/work/train.py", 9, "step"))
-    answer = explain("[ 912.1] NVRM: Xid (PCI:0000:3b:00): 79, pid=4242, name=python, GPU has fallen off the bus.\n" + cuda, returncode=1)
+    cuda = traceback(
+        "RuntimeError: CUDA error: unspecified launch failure\nCUDA kernel errors might be asynchronously reported at some other API call",
+        ("/work/train.py", 9, "step"),
+    )
+    answer = explain(
+        "[ 912.1] NVRM: Xid (PCI:0000:3b:00): 79, pid=4242, name=python, GPU has fallen off the bus.\n" + cuda, returncode=1
+    )
     assert answer.category == "gpu-hardware"
     assert (answer.exception, place(answer.site)) == ("RuntimeError", ("/work/train.py", 9, "step"))
     assert any("Xid" in e.text for e in answer.evidence)

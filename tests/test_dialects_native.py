@@ -1,5 +1,6 @@
 """Ends without a Python exception: rows 14 to 16 and 32 to 34 of the dialects."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import pytest
@@ -57,7 +58,10 @@ def test_row_15_what_the_shell_says(line: str, signal: str, explain) -> None:
     assert (answer.exception, answer.signal) == (None, signal)
 
 
-@pytest.mark.parametrize("text", ["the pool was Killed by mistake", "Killed 3 stale workers", "Aborted transactions: 0", "no Segmentation fault so far"])
+@pytest.mark.parametrize(
+    "text",
+    ["the pool was Killed by mistake", "Killed 3 stale workers", "Aborted transactions: 0", "no Segmentation fault so far"],
+)
 def test_row_15_a_sentence_is_no_signal(text: str, explain) -> None:
     assert explain(f"step 1: loss=2\n{text}\nstep 2: loss=1\n").verdict == "clean"
 
@@ -150,7 +154,11 @@ def test_row_33_sixty_lines_of_broken_pipes_after_the_cause(explain) -> None:
         for n in range(3)
     )
     answer = explain(cause + pipes, returncode=1)
-    assert (answer.exception, answer.message, place(answer.site)) == ("RuntimeError", "shape mismatch in the loss", ("/work/train.py", 9, "step"))
+    assert (answer.exception, answer.message, place(answer.site)) == (
+        "RuntimeError",
+        "shape mismatch in the loss",
+        ("/work/train.py", 9, "step"),
+    )
 
 
 def test_row_34_tensorflow(explain) -> None:

@@ -1,5 +1,6 @@
 """What tools make of a traceback: rows 17, 18, 25 to 28, 30 and 36 of the dialects."""
 
+# ruff: noqa: E501, W291 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import json
@@ -37,7 +38,11 @@ def test_row_17_a_box_of_rich(prefix: str, explain) -> None:
     """Paths are put together where the box wrapped them; locals are nobody's frames."""
     answer = explain("".join(f"{prefix}{line}\n" for line in BOX.splitlines()))
     assert (answer.exception, answer.message) == ("ZeroDivisionError", "division by zero")
-    assert place(answer.site) == ("/work/a/very/long/way/down/the/tree/of/folders/and/then/some/more/mixlab/shares.py", 9, "weigh")
+    assert place(answer.site) == (
+        "/work/a/very/long/way/down/the/tree/of/folders/and/then/some/more/mixlab/shares.py",
+        9,
+        "weigh",
+    )
     assert place(answer.entry) == ("/work/tools/fit.py", 19, "<module>")
     assert [f.source for f in answer.frames] == ["main(cfg)", "return total / count"]
     assert answer.rank == (1 if prefix else None)
@@ -50,8 +55,16 @@ def test_row_17_a_chain_of_boxes(explain) -> None:
 
 
 def test_row_17_a_wrapped_message(explain) -> None:
-    answer = explain(BOX.replace("ZeroDivisionError: division by zero", "FileNotFoundError: [Errno 2] No such file or directory: \n'/nope/a/rather/long/path/to/a/file/that/is/not/there.json'"))
-    assert " ".join(answer.message.split()) == "[Errno 2] No such file or directory: '/nope/a/rather/long/path/to/a/file/that/is/not/there.json'"
+    answer = explain(
+        BOX.replace(
+            "ZeroDivisionError: division by zero",
+            "FileNotFoundError: [Errno 2] No such file or directory: \n'/nope/a/rather/long/path/to/a/file/that/is/not/there.json'",
+        )
+    )
+    assert (
+        " ".join(answer.message.split())
+        == "[Errno 2] No such file or directory: '/nope/a/rather/long/path/to/a/file/that/is/not/there.json'"
+    )
 
 
 def test_row_18_dynamo_names_the_users_code_after_the_exception_line(explain) -> None:
@@ -99,7 +112,11 @@ def test_row_25_ipython(explain) -> None:
 
 
 def test_row_25_an_old_notebook(explain) -> None:
-    answer = explain(IPYTHON.replace("Cell In[3], line 2", "<ipython-input-3-0a1b2c3d4e5f> in <module>").replace("File /work/blend.py:9, in pick(table, names)", "/work/blend.py in pick(table, names)"))
+    answer = explain(
+        IPYTHON.replace("Cell In[3], line 2", "<ipython-input-3-0a1b2c3d4e5f> in <module>").replace(
+            "File /work/blend.py:9, in pick(table, names)", "/work/blend.py in pick(table, names)"
+        )
+    )
     assert (answer.exception, place(answer.site)) == ("KeyError", ("/work/blend.py", 9, "pick"))
 
 
@@ -199,7 +216,9 @@ def test_row_28_a_line_of_a_traceback_an_object(explain) -> None:
 
 def test_row_30_hydra_shows_only_the_users_part(explain) -> None:
     answer = explain(
-        "Error executing job with overrides: ['lr=-1']\n" + INNER + "\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n",
+        "Error executing job with overrides: ['lr=-1']\n"
+        + INNER
+        + "\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n",
         returncode=1,
     )
     assert (answer.exception, answer.message, place(answer.site)) == ("KeyError", "'text'", ("/work/prep.py", 14, "clean"))
@@ -217,11 +236,18 @@ def test_row_30_hydra_without_a_traceback(explain) -> None:
 
 
 def test_row_36_a_ci_log(explain) -> None:
-    text = "##[group]Run python train.py\npython train.py\n##[endgroup]\n" + INNER + "##[error]Process completed with exit code 1.\n"
-    answer = explain("".join(f"2026-01-02T03:04:{n:02d}.1234567Z {line}\n" for n, line in enumerate(text.splitlines())), returncode=1)
+    text = (
+        "##[group]Run python train.py\npython train.py\n##[endgroup]\n" + INNER + "##[error]Process completed with exit code 1.\n"
+    )
+    answer = explain(
+        "".join(f"2026-01-02T03:04:{n:02d}.1234567Z {line}\n" for n, line in enumerate(text.splitlines())), returncode=1
+    )
     assert (answer.exception, answer.message, place(answer.site)) == ("KeyError", "'text'", ("/work/prep.py", 14, "clean"))
 
 
 def test_row_36_a_ci_log_with_nothing_but_its_closing_line(explain) -> None:
-    answer = explain("2026-01-02T03:04:05.1234567Z training\n2026-01-02T03:04:06.1234567Z ##[error]Process completed with exit code 137.\n", returncode=137)
+    answer = explain(
+        "2026-01-02T03:04:05.1234567Z training\n2026-01-02T03:04:06.1234567Z ##[error]Process completed with exit code 137.\n",
+        returncode=137,
+    )
     assert (answer.exception, answer.signal) == (None, "SIGKILL")

@@ -1,5 +1,6 @@
 """Failures that come from another process: rows 8 to 13, 22, 29 and 31 of the dialects."""
 
+# ruff: noqa: E501, W291 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import pytest
@@ -9,10 +10,20 @@ INNER = 'Traceback (most recent call last):\n  File "/work/prep.py", line 14, in
 OUTER = 'Traceback (most recent call last):\n  File "/work/prep.py", line 30, in <module>\n    rows = pool.map(clean, rows)\n  File "/usr/lib/python3.11/multiprocessing/pool.py", line 774, in get\n    raise self._value\n'
 
 
-@pytest.mark.parametrize("name", ["multiprocessing.pool.RemoteTraceback", "multiprocess.pool.RemoteTraceback", "concurrent.futures.process._RemoteTraceback", "joblib.externals.loky.process_executor._RemoteTraceback"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "multiprocessing.pool.RemoteTraceback",
+        "multiprocess.pool.RemoteTraceback",
+        "concurrent.futures.process._RemoteTraceback",
+        "joblib.externals.loky.process_executor._RemoteTraceback",
+    ],
+)
 def test_row_08_a_pools_remote_traceback(name: str, explain) -> None:
     """The cause stands in the quoted block; the same exception follows again."""
-    answer = explain(f'{name}: \n"""\n{INNER}"""\n\nThe above exception was the direct cause of the following exception:\n\n{OUTER}KeyError: \'text\'\n')
+    answer = explain(
+        f'{name}: \n"""\n{INNER}"""\n\nThe above exception was the direct cause of the following exception:\n\n{OUTER}KeyError: \'text\'\n'
+    )
     assert (answer.exception, answer.message, place(answer.site)) == ("KeyError", "'text'", ("/work/prep.py", 14, "clean"))
     assert place(answer.entry) == ("/work/prep.py", 30, "<module>")
     assert chain_of(answer)[-1] == ("KeyError", "root")
@@ -20,7 +31,9 @@ def test_row_08_a_pools_remote_traceback(name: str, explain) -> None:
 
 
 def test_row_08_a_killed_pool_worker_shows_no_cause(explain) -> None:
-    answer = explain('Traceback (most recent call last):\n  File "/work/prep.py", line 30, in <module>\n    list(ex.map(f, rows))\n  File "/usr/lib/python3.11/concurrent/futures/_base.py", line 401, in __get_result\n    raise self._exception\nconcurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly while the future was running or pending.\n')
+    answer = explain(
+        'Traceback (most recent call last):\n  File "/work/prep.py", line 30, in <module>\n    list(ex.map(f, rows))\n  File "/usr/lib/python3.11/concurrent/futures/_base.py", line 401, in __get_result\n    raise self._exception\nconcurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly while the future was running or pending.\n'
+    )
     assert answer.exception == "concurrent.futures.process.BrokenProcessPool"
     assert place(answer.site) == ("/work/prep.py", 30, "<module>")
     assert answer.verdict != "transient"
@@ -46,7 +59,11 @@ Original Traceback (most recent call last):
 
 def test_row_09_a_loaders_worker_keeps_its_traceback_in_the_message(explain) -> None:
     answer = explain(WRAPPED % ("IndexError", "IndexError", "IndexError: list index out of range\n"))
-    assert (answer.exception, answer.message, place(answer.site)) == ("IndexError", "list index out of range", ("/work/data.py", 21, "__getitem__"))
+    assert (answer.exception, answer.message, place(answer.site)) == (
+        "IndexError",
+        "list index out of range",
+        ("/work/data.py", 21, "__getitem__"),
+    )
     assert place(answer.entry) == ("/work/train.py", 50, "<module>")
     assert chain_of(answer) == [("IndexError", "remote"), ("IndexError", "root")]
 
@@ -69,7 +86,11 @@ def test_row_09_the_traceback_inside_is_itself_a_chain(explain) -> None:
 
 
 def test_row_09_a_replica_says_its_device(explain) -> None:
-    text = WRAPPED.replace("in DataLoader worker process 0.", "in replica 1 on device 1.") % ("RuntimeError", "RuntimeError", "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x2)\n")
+    text = WRAPPED.replace("in DataLoader worker process 0.", "in replica 1 on device 1.") % (
+        "RuntimeError",
+        "RuntimeError",
+        "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x2)\n",
+    )
     answer = explain(text)
     assert (answer.exception, place(answer.site)) == ("RuntimeError", ("/work/data.py", 21, "__getitem__"))
     assert answer.message.startswith("mat1 and mat2")
@@ -97,7 +118,9 @@ RuntimeError: DataLoader worker (pid(s) 4242) exited unexpectedly
 
 @pytest.mark.parametrize(("what", "signal"), [("Killed", "SIGKILL"), ("Bus error", "SIGBUS"), ("Segmentation fault", "SIGSEGV")])
 def test_row_10_a_killed_loader_worker(what: str, signal: str, explain) -> None:
-    answer = explain(KILLED % (what, "It is possible that dataloader's workers are out of shared memory." if what == "Bus error" else ""))
+    answer = explain(
+        KILLED % (what, "It is possible that dataloader's workers are out of shared memory." if what == "Bus error" else "")
+    )
     assert answer.message.startswith(f"DataLoader worker (pid 4242) is killed by signal: {what}")
     assert answer.signal == signal
     assert place(answer.site) == ("/work/train.py", 50, "<module>"), "the frames above a signal handler's are accidental"
@@ -113,7 +136,10 @@ Traceback (most recent call last):
 
 
 def test_row_11_a_spawned_process_raised(explain) -> None:
-    answer = explain(SPAWN % f'torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 1 terminated with the following error:\n{INNER.replace("KeyError", "ValueError")}\n')
+    answer = explain(
+        SPAWN
+        % f"torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 1 terminated with the following error:\n{INNER.replace('KeyError', 'ValueError')}\n"
+    )
     assert (answer.exception, place(answer.site), answer.rank) == ("ValueError", ("/work/prep.py", 14, "clean"), 1)
     assert place(answer.entry) == ("/work/train.py", 60, "<module>")
     assert chain_of(answer) == [("torch.multiprocessing.spawn.ProcessRaisedException", "remote"), ("ValueError", "root")]
@@ -152,15 +178,23 @@ TO_ENABLE = "To enable traceback see: https://pytorch.org/docs/stable/elastic/er
 
 
 def test_row_12_the_ranks_own_block_is_the_root_not_the_summary(explain) -> None:
-    answer = explain("".join(f"[rank9]: {line}\n" for line in INNER.splitlines()) + ELASTIC % ("1 (pid: 4302)", TO_ENABLE), returncode=1)
+    answer = explain(
+        "".join(f"[rank9]: {line}\n" for line in INNER.splitlines()) + ELASTIC % ("1 (pid: 4302)", TO_ENABLE), returncode=1
+    )
     assert (answer.exception, place(answer.site)) == ("KeyError", ("/work/prep.py", 14, "clean"))
     assert (answer.rank, answer.local_rank, answer.host) == (9, 1, "node-3")
-    assert chain_of(answer) == [("torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "launcher"), ("KeyError", "root")]
+    assert chain_of(answer) == [
+        ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "launcher"),
+        ("KeyError", "root"),
+    ]
 
 
 def test_row_12_without_a_block_of_its_own_the_summarys_traceback_counts(explain) -> None:
     nested = "Traceback (most recent call last):\n  " + "\n  ".join(INNER.rstrip().split("\n")[1:])
-    answer = explain(ELASTIC.replace("error_file: <N/A>", "error_file: /tmp/x/attempt_0/1/error.json") % ("1 (pid: 4302)", nested), returncode=1)
+    answer = explain(
+        ELASTIC.replace("error_file: <N/A>", "error_file: /tmp/x/attempt_0/1/error.json") % ("1 (pid: 4302)", nested),
+        returncode=1,
+    )
     assert (answer.exception, place(answer.site), answer.rank) == ("KeyError", ("/work/prep.py", 14, "clean"), 9)
 
 
@@ -219,7 +253,14 @@ def test_row_13_a_child_whose_output_went_elsewhere_is_said_to_be_hidden(explain
     assert any("not in this log" in n for n in answer.notes)
 
 
-@pytest.mark.parametrize(("how", "signal"), [("died with <Signals.SIGKILL: 9>.", "SIGKILL"), ("died with <Signals.SIGSEGV: 11>.", "SIGSEGV"), ("returned non-zero exit status 137.", "SIGKILL")])
+@pytest.mark.parametrize(
+    ("how", "signal"),
+    [
+        ("died with <Signals.SIGKILL: 9>.", "SIGKILL"),
+        ("died with <Signals.SIGSEGV: 11>.", "SIGSEGV"),
+        ("returned non-zero exit status 137.", "SIGKILL"),
+    ],
+)
 def test_row_13_a_child_that_died_by_a_signal(how: str, signal: str, explain) -> None:
     assert explain(LAUNCHER % how, returncode=1).signal == signal
 
@@ -252,7 +293,11 @@ ValueError: no data for maths
 
 def test_row_29_a_ray_task(explain) -> None:
     answer = explain(RAY)
-    assert (answer.exception, answer.message, place(answer.site)) == ("ValueError", "no data for maths", ("/work/tune.py", 33, "score"))
+    assert (answer.exception, answer.message, place(answer.site)) == (
+        "ValueError",
+        "no data for maths",
+        ("/work/tune.py", 33, "score"),
+    )
     assert answer.host == "10.0.0.2"
     assert chain_of(answer) == [("ray.exceptions.RayTaskError", "remote"), ("ValueError", "root")]
 

@@ -1,12 +1,13 @@
 """Logs that mean harm, or that nobody meant to be read: an answer in bounded time, and text that stays text."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from dress import filler
+from limits import at_most
 from making import traceback
 from scoring import place
 
@@ -18,32 +19,37 @@ VERDICTS = ("transient", "real", "unknown", "clean")
 
 
 def within(seconds: float, data: bytes, rules: RuleSet, returncode: int | None = None) -> RootCause:
-    start = time.process_time()
+    """The answer, where it comes within so many seconds of wall time on a busy machine."""
     explainer = Explainer(rules=rules)
-    for at in range(0, len(data), 1 << 20):
-        explainer.feed(data[at : at + (1 << 20)])
-    answer = explainer.finish(returncode)
-    spent = time.process_time() - start
-    assert spent < seconds, f"{spent:.1f} s"
+    with at_most(seconds):
+        for at in range(0, len(data), 1 << 20):
+            explainer.feed(data[at : at + (1 << 20)])
+        answer = explainer.finish(returncode)
     assert RootCause.from_json(answer.to_json()) == answer
     return answer
 
 
 def test_one_line_of_50_megabytes(rules: RuleSet) -> None:
-    answer = within(20, b"Error: x " * (50_000_000 // 9) + b"\n" + FAILURE.encode(), rules)
+    answer = within(15, b"Error: x " * (50_000_000 // 9) + b"\n" + FAILURE.encode(), rules)
     assert (answer.exception, answer.evidence[-1].line) == ("KeyError", 5)
 
 
 def test_a_message_of_50_megabytes(rules: RuleSet) -> None:
-    answer = within(20, FAILURE.encode().rstrip() + b"x" * 50_000_000, rules)
+    answer = within(15, FAILURE.encode().rstrip() + b"x" * 50_000_000, rules)
     assert answer.exception == "KeyError"
     assert len(answer.to_json()) < 5_000_000
 
 
 def test_a_hundred_thousand_nested_groups(rules: RuleSet) -> None:
     depth = 100_000
-    rows = [b"  " * min(n, 400) + b"+-+---------------- 1 ----------------\n" + b"  " * min(n, 400) + b"  | Exception Group Traceback (most recent call last):\n" for n in range(0, depth, 10)]
-    assert within(60, b"  + Exception Group Traceback (most recent call last):\n" + b"".join(rows), rules).verdict in VERDICTS
+    rows = [
+        b"  " * min(n, 400)
+        + b"+-+---------------- 1 ----------------\n"
+        + b"  " * min(n, 400)
+        + b"  | Exception Group Traceback (most recent call last):\n"
+        for n in range(0, depth, 10)
+    ]
+    assert within(30, b"  + Exception Group Traceback (most recent call last):\n" + b"".join(rows), rules).verdict in VERDICTS
 
 
 def test_groups_nested_a_thousand_deep(rules: RuleSet) -> None:
@@ -56,14 +62,14 @@ def test_groups_nested_a_thousand_deep(rules: RuleSet) -> None:
 
 def test_a_hundred_thousand_tracebacks(rules: RuleSet) -> None:
     data = "".join(traceback(f"ValueError: bad row {n}", ("/work/a.py", n % 700 + 1, "f")) for n in range(100_000)).encode()
-    answer = within(60, data + FAILURE.encode(), rules, 1)
+    answer = within(30, data + FAILURE.encode(), rules, 1)
     assert answer.exception == "ValueError"
     assert len(answer.secondary) <= 200
 
 
 def test_a_chain_of_ten_thousand_links(rules: RuleSet) -> None:
     link = FAILURE + "\nThe above exception was the direct cause of the following exception:\n\n"
-    answer = within(60, (link * 10_000 + FAILURE).encode(), rules)
+    answer = within(30, (link * 10_000 + FAILURE).encode(), rules)
     assert answer.exception == "KeyError"
 
 
@@ -74,12 +80,35 @@ def test_a_traceback_of_a_hundred_thousand_frames(rules: RuleSet) -> None:
     assert len(answer.frames) <= 200
 
 
-@pytest.mark.parametrize("opener", ['"""\n', "RemoteTraceback: \n\"\"\"\n", "Original Traceback (most recent call last):\n", "-- Process 1 terminated with the following error:\n", "from user code:\n"])
+@pytest.mark.parametrize(
+    "opener",
+    [
+        '"""\n',
+        'RemoteTraceback: \n"""\n',
+        "Original Traceback (most recent call last):\n",
+        "-- Process 1 terminated with the following error:\n",
+        "from user code:\n",
+    ],
+)
 def test_quotations_inside_quotations(opener: str, rules: RuleSet) -> None:
-    assert within(20, (FAILURE + (opener + FAILURE) * 3000).encode(), rules).verdict in VERDICTS
+    assert within(15, (FAILURE + (opener + FAILURE) * 3000).encode(), rules).verdict in VERDICTS
 
 
-@pytest.mark.parametrize("text", ["%s {0} {exception} {{}} %(x)d", "[bold red]x[/]", "[link=file:///etc]x[/link]", "<script>alert(1)</script>", "::error file=a,line=1::x", "`code` **bold** | pipe", "\\1 \\g<0>", "$HOME $(id)", "a\u202eb", "'; DROP TABLE x; --"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%s {0} {exception} {{}} %(x)d",
+        "[bold red]x[/]",
+        "[link=file:///etc]x[/link]",
+        "<script>alert(1)</script>",
+        "::error file=a,line=1::x",
+        "`code` **bold** | pipe",
+        "\\1 \\g<0>",
+        "$HOME $(id)",
+        "a\u202eb",
+        "'; DROP TABLE x; --",
+    ],
+)
 def test_text_that_means_something_elsewhere_is_text_here(text: str, rules: RuleSet) -> None:
     answer = classify(traceback(f"ValueError: {text}", (f"/work/{text}.py".replace('"', ""), 3, "f")), rules=rules)
     assert answer.message == text
@@ -103,9 +132,25 @@ def test_control_characters_never_reach_the_answer(where: str, rules: RuleSet) -
     assert not set("".join(strings(answer.model_dump()))) & set(CONTROLS)
 
 
-@pytest.mark.parametrize("sequence", ["\x1b[2J\x1b[H", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\", "\x1bP1$r\x1b\\", "\x1b[?1049h", "\x1b(0", "\x9b31m", "\x1b[", "\x1b", "\x1b]52;c;AAAA\x07"])
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        "\x1b[2J\x1b[H",
+        "\x1b]0;title\x07",
+        "\x1b]8;;http://x\x1b\\",
+        "\x1bP1$r\x1b\\",
+        "\x1b[?1049h",
+        "\x1b(0",
+        "\x9b31m",
+        "\x1b[",
+        "\x1b",
+        "\x1b]52;c;AAAA\x07",
+    ],
+)
 def test_escape_sequences_never_reach_the_answer(sequence: str, rules: RuleSet) -> None:
-    answer = classify(traceback(f"ValueError: a{sequence}b {sequence}", (f"/work/{sequence}a.py", 3, "f")), rules=rules, returncode=1)
+    answer = classify(
+        traceback(f"ValueError: a{sequence}b {sequence}", (f"/work/{sequence}a.py", 3, "f")), rules=rules, returncode=1
+    )
     assert "\x1b" not in "".join(strings(answer.model_dump()))
 
 
@@ -114,7 +159,7 @@ BIG = "9" * 4000
 
 @pytest.mark.parametrize("text", [
     f'Traceback (most recent call last):\n  File "a.py", line {BIG}, in f\nKeyError: 1\n',
-    f'Traceback (most recent call last):\n  File "a.py", line 99999999999999999999999, in f\nKeyError: 1\n',
+    'Traceback (most recent call last):\n  File "a.py", line 99999999999999999999999, in f\nKeyError: 1\n',
     f"[rank{BIG}]: {FAILURE}", f"[default{BIG}]:{FAILURE}", f"[1,{BIG}]<stderr>:{FAILURE}", "[rank99999999999999999999]: KeyError: 1\n", f"(W rank={BIG} pid={BIG}) {FAILURE}",
     f"╭── Traceback (most recent call last) ──╮\n│ a.py:{BIG} in f │\n│ ❱ {BIG} │ x │\n╰──╯\nKeyError: 1\n",
     f"KeyError    Traceback (most recent call last)\nCell In[1], line {BIG}\n---> {BIG} x\n\nKeyError: 1\n",
@@ -159,10 +204,10 @@ def test_a_log_that_quotes_a_transient_failure_does_not_make_a_bug_transient(rul
 
 
 def test_the_last_line_without_an_end_after_megabytes(rules: RuleSet) -> None:
-    answer = within(20, filler(8_000_000) + FAILURE.encode().rstrip(), rules)
+    answer = within(15, filler(8_000_000) + FAILURE.encode().rstrip(), rules)
     assert (answer.exception, answer.message) == ("KeyError", "'lr'")
 
 
 def test_many_writers(rules: RuleSet) -> None:
     data = "".join(f"[rank{n}]: {line}\n" for n in range(6000) for line in FAILURE.splitlines()).encode()
-    assert within(60, data, rules, 1).exception == "KeyError"
+    assert within(30, data, rules, 1).exception == "KeyError"

@@ -1,5 +1,6 @@
 """Logs of one JSON object a line (tbparse/text/jsonlines.py)."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import json
@@ -49,7 +50,11 @@ def test_a_structured_traceback_of_structlog(explain) -> None:
         "event": "failed",
         "exception": [
             {"exc_type": "MixError", "exc_value": "no mix", "frames": [{"filename": "/work/b.py", "lineno": 9, "name": "g"}]},
-            {"exc_type": "KeyError", "exc_value": "'a'", "frames": [{"filename": "/work/a.py", "lineno": 3, "name": "f", "line": "x['a']"}]},
+            {
+                "exc_type": "KeyError",
+                "exc_value": "'a'",
+                "frames": [{"filename": "/work/a.py", "lineno": 3, "name": "f", "line": "x['a']"}],
+            },
         ],
     }
     answer = explain(json.dumps(row), returncode=1)
@@ -58,7 +63,9 @@ def test_a_structured_traceback_of_structlog(explain) -> None:
 
 
 def test_an_exception_with_only_a_type_and_a_value(explain) -> None:
-    answer = explain(json.dumps({"msg": "failed", "level": "error", "error": {"type": "ValueError", "message": "bad lr"}}), returncode=1)
+    answer = explain(
+        json.dumps({"msg": "failed", "level": "error", "error": {"type": "ValueError", "message": "bad lr"}}), returncode=1
+    )
     assert (answer.exception, answer.message) == ("ValueError", "bad lr")
 
 
@@ -68,7 +75,7 @@ def test_the_writer_is_what_the_object_says(explain) -> None:
 
 
 def test_a_prefix_before_the_object_and_inside_it(explain) -> None:
-    rows = "".join(f'2026-01-02T03:04:05.1Z stderr F {json.dumps({"log": f"[rank2]: {t}"})}\n' for t in TRACE.split("\n"))
+    rows = "".join(f"2026-01-02T03:04:05.1Z stderr F {json.dumps({'log': f'[rank2]: {t}'})}\n" for t in TRACE.split("\n"))
     answer = explain(rows)
     assert (answer.exception, answer.rank, place(answer.site)) == ("KeyError", 2, ("/work/a.py", 3, "f"))
 
@@ -80,16 +87,49 @@ def test_levels_are_read(level: object) -> None:
 
 
 def test_a_healthy_log_of_objects_with_words_of_failure_in_its_keys_is_clean(explain) -> None:
-    text = "".join(json.dumps({"level": "info", "step": n, "errors": 0, "exception": None, "msg": "train step"}) + "\n" for n in range(50))
+    text = "".join(
+        json.dumps({"level": "info", "step": n, "errors": 0, "exception": None, "msg": "train step"}) + "\n" for n in range(50)
+    )
     assert explain(text).verdict == "clean"
 
 
-@pytest.mark.parametrize("row", ['{"msg": 1}', '{"msg": null}', '{"a": {"b": {}}}', "{}", '{"msg": ""}', '{"level": ["x"], "msg": "y"}', '{"rank": "3", "msg": "y"}', '{"rank": 1e400, "msg": "y"}', '{"msg": "' + "[" * 5000 + '"}', "{" * 3000 + "}" * 3000, '{"exception": [1], "msg": "x"}', '{"exception": [{"exc_type": 1}], "msg": "x"}', '{"msg": "\\ud800"}', '{"rank": true, "msg": "Traceback (most recent call last):"}'])
+@pytest.mark.parametrize(
+    "row",
+    [
+        '{"msg": 1}',
+        '{"msg": null}',
+        '{"a": {"b": {}}}',
+        "{}",
+        '{"msg": ""}',
+        '{"level": ["x"], "msg": "y"}',
+        '{"rank": "3", "msg": "y"}',
+        '{"rank": 1e400, "msg": "y"}',
+        '{"msg": "' + "[" * 5000 + '"}',
+        "{" * 3000 + "}" * 3000,
+        '{"exception": [1], "msg": "x"}',
+        '{"exception": [{"exc_type": 1}], "msg": "x"}',
+        '{"msg": "\\ud800"}',
+        '{"rank": true, "msg": "Traceback (most recent call last):"}',
+    ],
+)
 def test_strange_objects_give_an_answer(row: str, explain) -> None:
     assert explain(f"{row}\n{row}\n").verdict in ("clean", "unknown", "real")
 
 
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=20), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["msg", "log", "exception", "error", "record", "level", "rank", "frames", "exc_type", "x"]), inner, max_size=4), max_leaves=12))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=20),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["msg", "log", "exception", "error", "record", "level", "rank", "frames", "exc_type", "x"]),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
 def test_any_object_can_be_expanded(value: object) -> None:
     found = expand(lines({"msg": "x", "value": value, "exception": value, "record": value, "level": value}))
     assert found is not None

@@ -1,9 +1,11 @@
 """Laws 1, 5, 6, 7 and 9: total, indifferent to chunks and to the prefilter, true to the bytes, and a round trip."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 
 import pytest
 from corpora import Case, all_cases, some_cases
@@ -27,7 +29,7 @@ def feed(rules: RuleSet, data: bytes, cuts: list[int], *, prefilter: bool = True
     """The answer when the data are fed in pieces that end at the cuts."""
     explainer = Explainer(rules=rules, prefilter=prefilter)
     edges = [0, *sorted(c for c in cuts if 0 < c < len(data)), len(data)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         explainer.feed(data[start:end])
     return explainer.finish(returncode)
 
@@ -70,7 +72,13 @@ def test_a_log_cut_at_any_bytes_gives_an_answer(number: int, at: float, to: floa
     assert classify(data[low:high]).verdict in VERDICTS
 
 
-@given(numbered_cases, st.lists(st.tuples(st.floats(0, 1), st.sampled_from([b"\0", b"\xff", b"\r", b"\n", b"\x1b[", b"\xe2\x94", b'"', b"{"])), max_size=30))
+@given(
+    numbered_cases,
+    st.lists(
+        st.tuples(st.floats(0, 1), st.sampled_from([b"\0", b"\xff", b"\r", b"\n", b"\x1b[", b"\xe2\x94", b'"', b"{"])),
+        max_size=30,
+    ),
+)
 @settings(max_examples=120)
 def test_a_damaged_log_gives_an_answer(number: int, damage: list[tuple[float, bytes]]) -> None:
     data = bytearray(SOME[number].values[0].read())
@@ -159,7 +167,14 @@ def test_the_prefilter_loses_nothing(case: Case, rules: RuleSet) -> None:
     fast = feed(rules, data, [], returncode=case.returncode)
     full = feed(rules, data, [], prefilter=False, returncode=case.returncode)
     assert same(fast) == same(full)
-    assert (fast.rank, fast.local_rank, fast.signal, fast.exit_code, fast.evidence, fast.frames) == (full.rank, full.local_rank, full.signal, full.exit_code, full.evidence, full.frames)
+    assert (fast.rank, fast.local_rank, fast.signal, fast.exit_code, fast.evidence, fast.frames) == (
+        full.rank,
+        full.local_rank,
+        full.signal,
+        full.exit_code,
+        full.evidence,
+        full.frames,
+    )
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in some_cases(12)[1::2]])

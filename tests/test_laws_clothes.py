@@ -1,5 +1,6 @@
 """Laws 2, 3 and 4: prefixes, colours, line ends, progress bars, noise and windows change nothing."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import pytest
@@ -39,7 +40,7 @@ def _hides(case: Case, text: str, stack: tuple[Prefix, ...]) -> bool:
     filled = [line for line in text.splitlines() if line.strip()]
     if len(filled) < 4 and not all(p.certain for p in stack):
         return True
-    return any(p.level for p in stack) and case.label["kind"] in ("logged", "healthy", "interleaved") or (
+    return (any(p.level for p in stack) and case.label["kind"] in ("logged", "healthy", "interleaved")) or (
         any(p.level for p in stack) and any(f.fate != "fatal" for f in _failures(text))
     )
 

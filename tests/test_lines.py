@@ -40,7 +40,11 @@ def test_crlf_is_one_line_end() -> None:
 def test_a_carriage_return_parts_a_line_into_pieces_with_spans_of_their_own() -> None:
     data = b" 10%|#   |\r 20%|##  |\rTraceback (most recent call last):\n"
     found = lines_of(data)
-    assert [(no, text) for no, _, _, text in found] == [(1, " 10%|#   |"), (1, " 20%|##  |"), (1, "Traceback (most recent call last):")]
+    assert [(no, text) for no, _, _, text in found] == [
+        (1, " 10%|#   |"),
+        (1, " 20%|##  |"),
+        (1, "Traceback (most recent call last):"),
+    ]
     for _, start, end, text in found:
         assert data[start:end].decode() == text
 
@@ -113,7 +117,12 @@ def test_without_a_mark_it_is_utf8(head: bytes) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_log_in_another_encoding_is_read_with_its_own_offsets(encoding: str, end: str, explain) -> None:
-    mark = {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE, "utf-32-le": codecs.BOM_UTF32_LE, "utf-32-be": codecs.BOM_UTF32_BE}
+    mark = {
+        "utf-16-le": codecs.BOM_UTF16_LE,
+        "utf-16-be": codecs.BOM_UTF16_BE,
+        "utf-32-le": codecs.BOM_UTF32_LE,
+        "utf-32-be": codecs.BOM_UTF32_BE,
+    }
     data = mark.get(encoding, b"") + LOG.replace("\n", end).encode(encoding)
     answer = explain(data)
     assert (answer.exception, answer.message, answer.site.path, answer.site.line) == ("KeyError", '"漢"', "größe.py", 3)

@@ -1,5 +1,6 @@
 """Which rule names a failure: specificity, over, unless, captures, qualifiers, time limits (tbparse/ruleset/match.py, patterns.py)."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import time
@@ -49,7 +50,9 @@ def test_over_wins_whatever_the_scores() -> None:
 
 
 def test_over_that_goes_round_in_a_circle_still_gives_one_answer() -> None:
-    rules = made_rules(a__x={"match": {"message": "bad batch"}, "over": ["a/y"]}, a__y={"match": {"message": "bad batch: row"}, "over": ["a/x"]})
+    rules = made_rules(
+        a__x={"match": {"message": "bad batch"}, "over": ["a/y"]}, a__y={"match": {"message": "bad batch: row"}, "over": ["a/x"]}
+    )
     assert winner(BAD, rules) in ("a/x", "a/y")
 
 
@@ -72,7 +75,11 @@ def test_unless_forbids_a_rule() -> None:
 ])  # fmt: skip
 def test_every_key_of_a_matcher_must_hold(matcher: dict) -> None:
     rules = made_rules(a__x={"match": matcher})
-    chain = traceback("KeyError: 'lr'", ("/work/train.py", 9, "step")) + "\nThe above exception was the direct cause of the following exception:\n\n" + traceback("ValueError: x")
+    chain = (
+        traceback("KeyError: 'lr'", ("/work/train.py", 9, "step"))
+        + "\nThe above exception was the direct cause of the following exception:\n\n"
+        + traceback("ValueError: x")
+    )
     assert winner(chain, rules) == "a/x"
     assert winner(traceback("OSError: disk", ("/work/other.py", 1, "f")), rules) is None
 
@@ -89,7 +96,10 @@ def test_a_windows_path_is_matched_with_slashes() -> None:
 
 
 def test_a_line_rule_decides_only_when_it_is_fatal_or_nothing_else_explains() -> None:
-    rules = made_rules(a__quiet={"match": {"line": "quota of /scratch exceeded"}}, a__fatal={"match": {"line": "node is being drained"}, "fatal": True})
+    rules = made_rules(
+        a__quiet={"match": {"line": "quota of /scratch exceeded"}},
+        a__fatal={"match": {"line": "node is being drained"}, "fatal": True},
+    )
     assert winner("quota of /scratch exceeded\n", rules) is None
     assert classify("quota of /scratch exceeded\n", rules=rules).verdict == "clean"
     assert winner("quota of /scratch exceeded\nbye\n", rules, returncode=1) == "a/quiet"
@@ -128,7 +138,13 @@ def test_captures_advice_and_their_places() -> None:
 
 
 def test_a_captured_text_is_data_in_advice() -> None:
-    rules = made_rules(a__x={"match": {"message": r"no (?P<what>.+) here, in (?P<where>.+)"}, "captures": {"what": "text", "where": "text"}, "advice": ["bring {what} to {where}"]})
+    rules = made_rules(
+        a__x={
+            "match": {"message": r"no (?P<what>.+) here, in (?P<where>.+)"},
+            "captures": {"what": "text", "where": "text"},
+            "advice": ["bring {what} to {where}"],
+        }
+    )
     answer = classify(traceback("KeyError: no {where} %s {0} here, in \\1"), rules=rules)
     assert answer.advice == ("bring {where} %s {0} to \\1",)
 
@@ -183,7 +199,12 @@ def test_a_line_pattern_without_end_is_skipped_too() -> None:
 
 
 def test_a_qualifier_without_end_is_skipped_too() -> None:
-    rules = made_rules(a__x={"match": {"type": "RuntimeError"}, "qualifiers": [{"when": [{"message": SLOW}], "verdict": "transient", "because": "never"}]})
+    rules = made_rules(
+        a__x={
+            "match": {"type": "RuntimeError"},
+            "qualifiers": [{"when": [{"message": SLOW}], "verdict": "transient", "because": "never"}],
+        }
+    )
     answer = classify(traceback("RuntimeError: " + "x" * 4000), rules=rules)
     assert (answer.rule, answer.verdict) == ("a/x", "real")
     assert any("a/x" in note for note in answer.notes)
@@ -212,5 +233,13 @@ def test_the_text_that_any_match_must_contain(pattern: str, literals: tuple | No
 
 def test_more_conditions_make_a_matcher_more_specific() -> None:
     base = Matcher(message="bad batch")
-    for more in ({"type": "RuntimeError"}, {"frame": "train"}, {"chain": "KeyError"}, {"kind": "traceback"}, {"signal": "SIGKILL"}, {"exit_code": 1}, {"line": "a long line of text"}):
+    for more in (
+        {"type": "RuntimeError"},
+        {"frame": "train"},
+        {"chain": "KeyError"},
+        {"kind": "traceback"},
+        {"signal": "SIGKILL"},
+        {"exit_code": 1},
+        {"line": "a long line of text"},
+    ):
         assert specificity(base.model_copy(update=Matcher(**more, message="bad batch").model_dump())) > specificity(base)

@@ -1,5 +1,6 @@
 """The contract: RootCause and its JSON (tbparse/model.py)."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import json
@@ -118,7 +119,9 @@ def _contradictions(answer: RootCause):
         yield "a failure has a fingerprint"
 
 
-@pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (11, "SIGSEGV"), (15, "SIGTERM"), (2, "SIGINT"), (7, "SIGBUS"), (1, "SIGHUP")])
+@pytest.mark.parametrize(
+    ("number", "name"), [(9, "SIGKILL"), (11, "SIGSEGV"), (15, "SIGTERM"), (2, "SIGINT"), (7, "SIGBUS"), (1, "SIGHUP")]
+)
 def test_signals_have_the_names_of_linux(number: int, name: str) -> None:
     assert (signal_name(number), signal_number(name)) == (name, number)
 

@@ -1,5 +1,6 @@
 """Whose frame is it, by its path (tbparse/attribute/origin.py; the kinds are those of FACTS.md)."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import pytest
@@ -125,7 +126,11 @@ def test_the_callers_settings_settle_what_a_path_cannot(rules) -> None:
     assert place(classify(text, rules=rules, paths=settings).site) == ("/work/run.py", 5, "main")
     text = traceback("ValueError: x", ("/opt/venv/lib/python3.11/site-packages/ours/core.py", 9, "go"))
     assert classify(text, rules=rules).site is None
-    assert place(classify(text, rules=rules, paths=PathSettings(user_paths=("ours",))).site) == ("/opt/venv/lib/python3.11/site-packages/ours/core.py", 9, "go")
+    assert place(classify(text, rules=rules, paths=PathSettings(user_paths=("ours",))).site) == (
+        "/opt/venv/lib/python3.11/site-packages/ours/core.py",
+        9,
+        "go",
+    )
 
 
 def test_the_users_list_is_asked_first() -> None:
@@ -149,7 +154,12 @@ def test_a_string_is_a_program_of_the_users_or_a_stub_of_a_librarys() -> None:
 
 
 def test_the_frames_of_pyinstaller_are_bare_relative_paths() -> None:
-    found = origins(("fit.py", "<module>"), ("PyInstaller/loader/pyimod02_importers.py", "exec_module"), ("torch/jit/_script.py", "<module>"), ("inspect.py", "findsource"))
+    found = origins(
+        ("fit.py", "<module>"),
+        ("PyInstaller/loader/pyimod02_importers.py", "exec_module"),
+        ("torch/jit/_script.py", "<module>"),
+        ("inspect.py", "findsource"),
+    )
     assert found == ["user", "library", "library", "stdlib"]
 
 

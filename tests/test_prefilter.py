@@ -1,5 +1,6 @@
 """Where a trigger stands next: both ways of finding it agree (tbparse/text/prefilter.py)."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import pytest
@@ -11,7 +12,24 @@ from tbparse import Explainer
 from tbparse.dialects.registry import REGISTRY
 from tbparse.text.prefilter import TRIGGERS, FindScanner, load_hyperscan, make_scanner
 
-BODIES = st.lists(st.sampled_from([b"rror", b"x", b"\n", b"Traceback (most recent call last):", b"oo", b"m", "❱".encode(), b"\xff", b"---", b"> ", b"a quiet line\n"]), max_size=60).map(b"".join)
+BODIES = st.lists(
+    st.sampled_from(
+        [
+            b"rror",
+            b"x",
+            b"\n",
+            b"Traceback (most recent call last):",
+            b"oo",
+            b"m",
+            "❱".encode(),
+            b"\xff",
+            b"---",
+            b"> ",
+            b"a quiet line\n",
+        ]
+    ),
+    max_size=60,
+).map(b"".join)
 
 
 def all_hits(scanner, body: bytes) -> list[int]:
@@ -39,7 +57,10 @@ def test_hyperscan_hits_the_same_lines(body: bytes) -> None:
     assert {body.count(b"\n", 0, n) for n in fast} == {body.count(b"\n", 0, n) for n in plain}
 
 
-@given(st.lists(st.text(alphabet="ab(.*[\\", min_size=3, max_size=6), min_size=1, max_size=4), st.text(alphabet="ab(.*[\\\n", max_size=60))
+@given(
+    st.lists(st.text(alphabet="ab(.*[\\", min_size=3, max_size=6), min_size=1, max_size=4),
+    st.text(alphabet="ab(.*[\\\n", max_size=60),
+)
 def test_extra_literals_are_found_as_they_are_written(extra: list[str], text: str) -> None:
     hits = all_hits(make_scanner(extra, backend="find"), text.encode())
     assert [n for n in range(len(text)) if any(text.startswith(e, n) for e in extra)] == hits
@@ -59,7 +80,7 @@ LINES = [
     "Normal   TaintManagerEviction  1m  taint-eviction-controller  Marking for deletion of Pod ml/trainer-0",
     "Warning  NodeNotReady  5m  node-controller  Node is not ready",
     "Warning  FailedScheduling  1m  default-scheduler  0/8 nodes are available: 8 Insufficient nvidia.com/gpu.",
-    "Usage of EmptyDir volume \"dshm\" exceeds the limit \"8Gi\".",
+    'Usage of EmptyDir volume "dshm" exceeds the limit "8Gi".',
     "Warning  Failed  1m  kubelet  Error: ErrImagePull",
     "Normal  BackOff  1m  kubelet  Back-off pulling image",
     "slurmstepd: error: *** STEP 81.0 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***",
@@ -108,7 +129,7 @@ LINES = [
     "bash: torchrun: command not found",
     "bash: ./run.sh: /bin/bsh: bad interpreter: No such file or directory",
     "env: 'python': No such file or directory",
-    "exec: \"python\": executable file not found in $PATH",
+    'exec: "python": executable file not found in $PATH',
     "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.",
     "mpirun noticed that process rank 3 with PID 4242 on node n2 exited on signal 9 (Killed).",
     "[2026-01-02 03:04:05,678] [ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py'] exits with return code = 1",

@@ -1,5 +1,6 @@
 """What is taken off the front of a line, and what it says (tbparse/text/prefixes.py)."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import pytest
@@ -23,7 +24,10 @@ SPELLINGS = [
     ("(RayTrainWorker pid=3, ip=10.0.0.2) ", Tags(host="10.0.0.2", process="RayTrainWorker")),
     ("(RayTrainWorker pid=3, ip=10.0.0.2) [repeated 3x across cluster] ", Tags(host="10.0.0.2", process="RayTrainWorker")),
     ("(train_fn pid=812) ", Tags(process="train_fn")),
-    ("(VllmWorker rank=1 pid=7) ERROR 01-02 03:04:05 [worker_base.py:620] ", Tags(rank=1, process="VllmWorker", time="01-02 03:04:05")),
+    (
+        "(VllmWorker rank=1 pid=7) ERROR 01-02 03:04:05 [worker_base.py:620] ",
+        Tags(rank=1, process="VllmWorker", time="01-02 03:04:05"),
+    ),
     ("(EngineCore pid=7) ERROR 01-02 03:04:05 [core.py:700] ", Tags(process="EngineCore", time="01-02 03:04:05")),
     ("E1130 18:04:40.217000 11618 torch/_dynamo/utils.py:1002] ", Tags(time="1130 18:04:40.217000")),
     ("W0325 08:47:31.877000 140012 torch/distributed/run.py:779] ", Tags(time="0325 08:47:31.877000")),
@@ -45,7 +49,9 @@ SPELLINGS = [
 ]
 
 
-@pytest.mark.parametrize("bare", [HEADER, FILE, "KeyError: 'lr'", "subprocess.CalledProcessError: Command '['x']' returned non-zero exit status 1."])
+@pytest.mark.parametrize(
+    "bare", [HEADER, FILE, "KeyError: 'lr'", "subprocess.CalledProcessError: Command '['x']' returned non-zero exit status 1."]
+)
 @pytest.mark.parametrize(("prefix", "tags"), SPELLINGS, ids=lambda x: x if isinstance(x, str) else "")
 def test_a_prefix_is_taken_off_and_read(prefix: str, tags: Tags, bare: str) -> None:
     found = strip_prefixes(prefix + bare)
@@ -63,8 +69,16 @@ def test_a_block_keeps_its_indentation_under_a_prefix(prefix: str) -> None:
     assert 0 < indents[1] < indents[2]
 
 
-@pytest.mark.parametrize(("outer", "outer_tags"), [s for s in SPELLINGS if s[0].startswith(("2026-01-02T", "worker", "Jan", "stderr", "[default"))], ids=lambda x: x if isinstance(x, str) else "")
-@pytest.mark.parametrize(("inner", "inner_tags"), [s for s in SPELLINGS if s[0].startswith(("[rank1", "E1130", "[1,0", "(Ray", "2026-01-02 03:04:05,678 -"))], ids=lambda x: x if isinstance(x, str) else "")
+@pytest.mark.parametrize(
+    ("outer", "outer_tags"),
+    [s for s in SPELLINGS if s[0].startswith(("2026-01-02T", "worker", "Jan", "stderr", "[default"))],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+@pytest.mark.parametrize(
+    ("inner", "inner_tags"),
+    [s for s in SPELLINGS if s[0].startswith(("[rank1", "E1130", "[1,0", "(Ray", "2026-01-02 03:04:05,678 -"))],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
 def test_prefixes_stack(outer: str, outer_tags: Tags, inner: str, inner_tags: Tags) -> None:
     """All of a stack goes; each says what it knows, and the outer clock is the one that is kept."""
     found = strip_prefixes(outer + inner + FILE)
@@ -128,7 +142,15 @@ def test_a_learned_prefix_is_learned_for_every_number_in_it() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["11: ", "node-02: ", "trainer rank=2 local=0> "])
-@pytest.mark.parametrize("inner", ["2026-01-02T03:04:{n}.5Z ", "E1130 18:04:{n}.217000 11618 file.py:1002] ", "[rank1]: ", "2026-01-02 03:04:{n},678 - trainer - ERROR - "])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "2026-01-02T03:04:{n}.5Z ",
+        "E1130 18:04:{n}.217000 11618 file.py:1002] ",
+        "[rank1]: ",
+        "2026-01-02 03:04:{n},678 - trainer - ERROR - ",
+    ],
+)
 def test_a_clock_behind_a_learned_prefix_does_not_make_a_writer_of_every_line(prefix: str, inner: str) -> None:
     lines = [prefix + inner.replace("{n}", f"{n:02d}") + line for n, line in enumerate(TRACEBACK.split("\n"))]
     found, _ = block("\n".join(lines))

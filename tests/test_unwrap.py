@@ -1,5 +1,6 @@
 """Which link of a chain is the root, and whose frame is blamed (tbparse/attribute/unwrap.py)."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import pytest
@@ -38,11 +39,20 @@ def test_a_generic_rule_for_the_inner_one_does_not() -> None:
 
 
 def test_a_rule_that_goes_over_the_inner_ones_makes_its_link_the_root() -> None:
-    rules = made_rules(a__outer={"match": {"message": "outer words"}, "over": ["a/inner"]}, a__inner={"match": {"message": "inner words"}})
+    rules = made_rules(
+        a__outer={"match": {"message": "outer words"}, "over": ["a/inner"]}, a__inner={"match": {"message": "inner words"}}
+    )
     assert classify(INNER + CAUSE + OUTER, rules=rules).rule == "a/outer"
 
 
-@pytest.mark.parametrize("wrapper", ["subprocess.CalledProcessError: Command 'x' returned non-zero exit status 1.", "ray.exceptions.RayTaskError: x", "torch.multiprocessing.spawn.ProcessRaisedException: x"])
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        "subprocess.CalledProcessError: Command 'x' returned non-zero exit status 1.",
+        "ray.exceptions.RayTaskError: x",
+        "torch.multiprocessing.spawn.ProcessRaisedException: x",
+    ],
+)
 def test_a_wrapper_is_never_the_root_of_a_chain_that_holds_more(wrapper: str) -> None:
     rules = made_rules(a__wrapper={"match": {"message": "x"}, "over": ["a/*"]})
     answer = classify(INNER + CAUSE + traceback(wrapper), rules=rules)
@@ -50,7 +60,9 @@ def test_a_wrapper_is_never_the_root_of_a_chain_that_holds_more(wrapper: str) ->
 
 
 def test_a_wrapper_innermost_gives_way_to_what_was_raised_about_it() -> None:
-    wrapper = traceback("subprocess.CalledProcessError: Command '['git']' returned non-zero exit status 128.", ("/work/git.py", 1, "call"))
+    wrapper = traceback(
+        "subprocess.CalledProcessError: Command '['git']' returned non-zero exit status 128.", ("/work/git.py", 1, "call")
+    )
     answer = classify(wrapper + CAUSE + OUTER, rules=made_rules())
     assert answer.exception == "pkg.Outer"
 
@@ -63,20 +75,37 @@ def test_the_frame_of_the_link_around_counts_where_the_root_has_none_of_the_user
 
 
 def test_the_deepest_user_frame_is_the_site_and_the_first_is_the_entry(explain) -> None:
-    answer = explain(traceback("ValueError: x", ("/work/a.py", 1, "<module>"), ("/opt/venv/lib/python3.11/site-packages/kit/core.py", 2, "call"), ("/work/b.py", 3, "back"), ("/usr/lib/python3.11/json/decoder.py", 4, "decode")))
+    answer = explain(
+        traceback(
+            "ValueError: x",
+            ("/work/a.py", 1, "<module>"),
+            ("/opt/venv/lib/python3.11/site-packages/kit/core.py", 2, "call"),
+            ("/work/b.py", 3, "back"),
+            ("/usr/lib/python3.11/json/decoder.py", 4, "decode"),
+        )
+    )
     assert place(answer.site) == ("/work/b.py", 3, "back")
     assert place(answer.entry) == ("/work/a.py", 1, "<module>")
 
 
 def test_launcher_frames_are_left_out_of_the_frames(explain) -> None:
-    answer = explain(traceback("ValueError: x", ("<frozen runpy>", 198, "_run_module_as_main"), ("/opt/venv/lib/python3.11/site-packages/click/core.py", 1442, "__call__"), ("/work/a.py", 1, "main")))
+    answer = explain(
+        traceback(
+            "ValueError: x",
+            ("<frozen runpy>", 198, "_run_module_as_main"),
+            ("/opt/venv/lib/python3.11/site-packages/click/core.py", 1442, "__call__"),
+            ("/work/a.py", 1, "main"),
+        )
+    )
     assert [f.path for f in answer.frames] == ["/work/a.py"]
 
 
 def group(*leaves: str) -> str:
     out = f'  + Exception Group Traceback (most recent call last):\n  |   File "/work/run.py", line 2, in <module>\n  |     run()\n  | ExceptionGroup: parts ({len(leaves)} sub-exceptions)\n'
     for n, leaf in enumerate(leaves, 1):
-        out += f"  {'+-' if n == 1 else '  '}+---------------- {n} ----------------\n" + "".join(f"    | {line}\n" for line in leaf.splitlines())
+        out += f"  {'+-' if n == 1 else '  '}+---------------- {n} ----------------\n" + "".join(
+            f"    | {line}\n" for line in leaf.splitlines()
+        )
     return out + "    +------------------------------------\n"
 
 
@@ -99,7 +128,9 @@ def test_a_task_that_was_cancelled_for_a_siblings_sake_is_no_root(explain) -> No
     ("Command 'x' died with <Signals.SIGSEGV: 11>.", "SIGSEGV", None, None), ("Command 'x' returned non-zero exit status 3.", None, 3, None), ("Command 'x' returned non-zero exit status 139.", "SIGSEGV", None, None),
     ("Command 'x' died with unknown signal 64.", "signal 64", None, None),
 ])  # fmt: skip
-def test_signals_and_exit_codes_are_read_out_of_a_launchers_message(message: str, signal: str | None, code: int | None, rank: int | None, explain) -> None:
+def test_signals_and_exit_codes_are_read_out_of_a_launchers_message(
+    message: str, signal: str | None, code: int | None, rank: int | None, explain
+) -> None:
     answer = explain(traceback(f"subprocess.CalledProcessError: {message}", ("/work/run.py", 1, "main")))
     assert (answer.signal, answer.exit_code, answer.rank) == (signal, code, rank)
 

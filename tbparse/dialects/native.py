@@ -46,7 +46,7 @@ _CRASH = re.compile(
     re.MULTILINE,
 )
 _FATAL_LOG = re.compile(
-    r"^(?:F )?(?P<at>[\w./-]+\.(?:cc|cpp|cu|h|cuh):\d+)\]?:? (?P<message>(?:Check failed: |Non-OK-status: |Failed to |.*RESOURCE_EXHAUSTED).*)$",
+    r"^(?:F ?)?(?:\d{4} (?:\d\d:){2}\d{10}\.\d+ +\d+ )?(?P<at>[\w./-]+\.(?:cc|cpp|cu|h|cuh):\d+)\]?:? (?P<message>(?:Check failed: |Non-OK-status: |Failed to |.*RESOURCE_EXHAUSTED).*)$",
     re.MULTILINE,
 )
 _FATAL_TEXT = re.compile(r"^(?P<message>(?:Check failed|Non-OK-status): .*)$")

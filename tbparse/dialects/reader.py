@@ -480,14 +480,15 @@ _SINGLE = frozenset(
         "KeyboardInterrupt", "StopIteration", "MemoryError",
     }
 )  # fmt: skip
-_LITERAL_RAISE = re.compile(r"^raise [A-Za-z_][\w.]*(?:\((?:[rbf]{0,2}(?:'[^'\\]*'|\"[^\"\\]*\")|)\))?(?: from \w+)?$")
+_LITERAL_RAISE = re.compile(r"^raise (?P<name>[A-Za-z_][\w.]*)(?:\((?:[rb]?(?:'[^'\\]*'|\"[^\"\\]*\")|)\))?(?: from \w+)?$")
 
 
 def _one_line(kind: str, frames: Sequence[Frame]) -> bool:
     """Whether the message cannot go over more lines: the raising line shows all of it, or Python itself wrote it."""
     source = frames[-1].source if frames else None
     if source is not None and source.startswith("raise "):
-        return _LITERAL_RAISE.match(source) is not None
+        literal = _LITERAL_RAISE.match(source)  # `raise value` hands on whatever was caught
+        return literal is not None and literal["name"].rpartition(".")[2] == kind.rpartition(".")[2]
     return kind in _SINGLE
 
 

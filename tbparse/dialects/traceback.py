@@ -20,7 +20,7 @@ _START = re.compile(
 _FLAT = re.compile(r'Traceback \(most recent call last\):?\s+File "')
 _FLAT_FRAME = re.compile(r'File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s+')
 _RETRIED = re.compile(
-    r"retries remaining, so the task will be retried|\bwill be retried\b|\b[Rr]etrying (?:in|after)\b|\battempt \d+ (?:of|/) ?\d+ failed"
+    r"retries remaining, so the task will be retried|\bwill be retried\b|\b[Rr]etrying (?:in|after)\b(?!.*\b(?P<last>\d+)/(?P=last)\b)|\battempt \d+ (?:of|/) ?\d+ failed"
 )
 _INTRODUCED = re.compile(r"[A-Za-z]{3,}.*[:=-] ?$")
 _THREAD = re.compile(
