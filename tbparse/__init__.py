@@ -29,7 +29,17 @@ _HOMES = {
     "UsageError": "tbparse.errors",
     "classify": "tbparse.engine",
 }
-__all__ = ["Explainer", "InputError", "PathSettings", "RootCause", "RuleError", "TbparseError", "UsageError", "__version__", "classify"]  # fmt: skip
+__all__ = [
+    "Explainer",
+    "InputError",
+    "PathSettings",
+    "RootCause",
+    "RuleError",
+    "TbparseError",
+    "UsageError",
+    "__version__",
+    "classify",
+]
 
 
 def __getattr__(name: str) -> Any:

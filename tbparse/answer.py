@@ -259,7 +259,8 @@ def _unruled(cause: Candidate) -> dict[str, Any]:
 
 
 _PASSING = re.compile(
-    r"(?i)time[d]?[ -]?out|connect|unavailable|temporar|reset|refused|try again|retry|rate.?limit|\b5\d\d\b|busy|locked|lost|CUDA|NCCL|HIP|HCCL|XPU|gloo|driver"
+    r"(?i)time[d]?[ -]?out|connect|unavailable|temporar|reset|refused|try again|retry|rate.?limit"
+    r"|\b5\d\d\b|busy|locked|lost|CUDA|NCCL|HIP|HCCL|XPU|gloo|driver"
     r"|device|socket|network|memory|killed|died|signal|aborted|broken|closed|interrupt|preempt|evict"
 )
 """Words of failures that may pass, or that come from below the program: about those nothing is said without a rule."""

@@ -48,8 +48,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_carries_every_rule_the_packed_form_and_the_schema(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     rules = {f"tbparse/rules/{p.relative_to(ROOT / 'rules').as_posix()}" for p in (ROOT / "rules").rglob("*.yaml")}
-    assert rules and rules <= names
-    assert {"tbparse/py.typed", "tbparse/ruleset/packed.json", "tbparse/ruleset/profiles/tests.yaml", "tbparse/rootcause.schema.json"} <= names
+    assert rules
+    assert rules <= names
+    assert {
+        "tbparse/py.typed",
+        "tbparse/ruleset/packed.json",
+        "tbparse/ruleset/profiles/tests.yaml",
+        "tbparse/rootcause.schema.json",
+    } <= names
 
 
 def test_the_wheel_has_no_file_that_the_namesake_owns(wheel: Path) -> None:

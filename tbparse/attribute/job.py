@@ -31,7 +31,8 @@ MAX_FAILURES = 4000
 MAX_EVIDENCE_LINES = 20_000
 _KEEP_HEAD = 1000
 _CLOSING_TEXT = re.compile(
-    r"^(?:##\[error\]|Process finished with exit code|Error: Process completed|make(?:\[\d+\])?: \*\*\*|ERROR conda\.cli|\[?\w*Error\]? ?$|.*\bexited with code \d+$|srun: |slurmstepd: )"
+    r"^(?:##\[error\]|Process finished with exit code|Error: Process completed|make(?:\[\d+\])?: \*\*\*"
+    r"|ERROR conda\.cli|\[?\w*Error\]? ?$|.*\bexited with code \d+$|srun: |slurmstepd: )"
 )
 
 
@@ -255,9 +256,12 @@ def _hint(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str]) -> Can
 
 
 _SAYS_FAILED = re.compile(
-    r"##\[error\](?:Process completed with exit code|Bash exited with code)|^ERROR: Job failed|Build step '.*' marked build as failure|^Finished: FAILURE"
-    r"|Main process exited, code=\w+, status=[1-9]|returned a non-zero code: [1-9]|Task exited with return code [1-9]|^make(?:\[\d+\])?: \*\*\* .*Error [1-9]"
-    r"|^error: [Rr]ecipe .* failed|^Exited with exit code [1-9]|subprocess exited with status [1-9]|^Process finished with exit code -?[1-9]|^Command exited with non-zero"
+    r"##\[error\](?:Process completed with exit code|Bash exited with code)|^ERROR: Job failed"
+    r"|Build step '.*' marked build as failure|^Finished: FAILURE"
+    r"|Main process exited, code=\w+, status=[1-9]|returned a non-zero code: [1-9]"
+    r"|Task exited with return code [1-9]|^make(?:\[\d+\])?: \*\*\* .*Error [1-9]"
+    r"|^error: [Rr]ecipe .* failed|^Exited with exit code [1-9]|subprocess exited with status [1-9]"
+    r"|^Process finished with exit code -?[1-9]|^Command exited with non-zero"
 )
 """What CI systems, containers and shells say of a job that failed."""
 _NOISE = re.compile(r"^(?:wandb: |.*Warning: |  |\t|.*resource_tracker|Exception ignored)")
@@ -309,7 +313,8 @@ def _bare_exit(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str], r
 
 
 _COMPLAINT = re.compile(
-    r"(?i)\b(?:error|fail\w*|fatal|invalid|cannot|can't|could not|couldn't|not found|no such|missing|required|must|unknown|unable|denied|refused|abort\w*|not \w+|unsupported|expected|no \w+ (?:called|named))\b"
+    r"(?i)\b(?:error|fail\w*|fatal|invalid|cannot|can't|could not|couldn't|not found|no such|missing|required|must"
+    r"|unknown|unable|denied|refused|abort\w*|not \w+|unsupported|expected|no \w+ (?:called|named))\b"
 )
 
 

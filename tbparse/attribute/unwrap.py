@@ -20,7 +20,8 @@ __all__ = ["LAUNCHER_WRAPPERS", "Root", "blame", "entry_frame", "exit_facts", "f
 
 _CANCELLED = frozenset({"CancelledError"})
 _DIED = re.compile(
-    r"died with <Signals\.(?P<name>SIG\w+): (?P<number>\d+)>|terminated with signal (?P<name2>SIG\w+)|died with unknown signal (?P<number2>\d+)"
+    r"died with <Signals\.(?P<name>SIG\w+): (?P<number>\d+)>"
+    r"|terminated with signal (?P<name2>SIG\w+)|died with unknown signal (?P<number2>\d+)"
 )
 _STATUS = re.compile(r"returned non-zero exit status (?P<code>-?\d+)|terminated with exit code (?P<code2>-?\d+)")
 _SPAWN_INDEX = re.compile(r"\bprocess (?P<rank>\d+) terminated with")

@@ -103,7 +103,7 @@ class NotebookDialect:
                 frames[-1].line = int(arrow["line"])
                 frames[-1].source = (arrow["source"] or "").strip() or None
             elif m := _FILE.match(stripped):
-                frames.append(Frame(m["path"], int(m["line"]), _function(m["function"])))
+                frames.append(Frame(m["path"], int(m["line"]), _function(m["function"]) or "<module>"))
             elif m := _COMMAND.match(stripped):
                 frames.append(Frame(m["path"], int(m["line"]), _function(m["function"]) or "<module>"))
             elif m := _CELL.match(stripped):

@@ -26,6 +26,8 @@ _SUB_OPEN = re.compile(r"^\+-\+-{4,} (?:\d+|\.\.\.) -{4,}$")
 _SUB_NEXT = re.compile(r"^\+-{4,} (?:\d+|\.\.\.) -{4,}$")
 _SUB_END = re.compile(r"^\+-{8,}$")
 _GROUP_HEADER = re.compile(r"^(?P<gutter> *)[+|] Exception Group Traceback \(most recent call last\):$")
+_SNIPPET = re.compile(r"^\[Rank (?P<rank>\d{1,6}) Error Snippet\]:$")
+_PROFILE = re.compile(r"^ +\d+ function calls (?:\(\d+ primitive calls\) )?in \d")  # cProfile prints it at the exit
 _GROUP_INNER = "Exception Group Traceback (most recent call last):"
 _RESUMES = re.compile(
     r"^(?:Set TORCH|from user code:|Exception raised from|frame #\d|Additional|BufferAssignment|Compile with|Hint|hint|NOTE|Note|You can |For more|"
@@ -294,6 +296,13 @@ class ChainReader:
                     for link in nested:
                         link.rank = process if link.rank is None else link.rank
                     continue
+            snippet = _SNIPPET.match(t)
+            if snippet and j + 1 < n and f.HEADER.search(texts[j + 1]) and not nested:
+                parts.append(t)
+                nested, j = self._nested(j + 1)  # Ray Train quotes the failed worker's traceback
+                for link in nested:
+                    link.rank = int(snippet["rank"]) if link.rank is None else link.rank
+                break
             if _RULER.match(t) and j + 1 < n and f.HEADER.search(texts[j + 1]) and parts[-1].rstrip().endswith(":") and not nested:
                 nested, j = self._nested(j + 1)  # submitit quotes the job's traceback between two rules
                 break
@@ -317,7 +326,7 @@ class ChainReader:
                 j = _give_back(parts, nested, j)
                 break
             if t[0] in " \t":
-                if f.is_bar(t) or self._syntax_error_at(j):
+                if f.is_bar(t) or _PROFILE.match(t) or self._syntax_error_at(j):
                     break
                 parts.append(t)
             else:

@@ -23,7 +23,9 @@ _MODELS: dict[str, type[BaseModel]] = {
     "counter_examples": CounterExample, "override": Override,
 }  # fmt: skip
 _BUILTIN_TYPES = frozenset({
-    "RuntimeError", "ValueError", "TypeError", "OSError", "Exception", "KeyError", "AttributeError", "ImportError", "AssertionError", "IOError", "EnvironmentError", "SystemError",
+    "RuntimeError", "ValueError", "TypeError", "OSError",
+    "Exception", "KeyError", "AttributeError", "ImportError", "AssertionError",
+    "IOError", "EnvironmentError", "SystemError",
 })  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Logs of one JSON object a line: the text inside their fields, as lines with the span of the object's line.
 
-Shapes seen: docker's json-file and fluentd (``log``), kubectl and CRI forwarders, structlog (``event`` with ``exception`` as text or
-as dict_tracebacks' list), loguru's serialize (``text``, ``record``), python-json-logger (``message``, ``exc_info``), ECS
+Shapes seen: docker's json-file and fluentd (``log``), kubectl and CRI forwarders, structlog (``event`` with ``exception`` as text
+or as dict_tracebacks' list), loguru's serialize (``text``, ``record``), python-json-logger (``message``, ``exc_info``), ECS
 (``error.stack_trace``), Google Cloud (``jsonPayload``).
 """
 

@@ -22,7 +22,8 @@ _SAMPLE = 400
 
 # Lines that open a failure, in whatever dialect: what stands before them is a prefix if it comes again below.
 _OPENER = re.compile(
-    r"(?:\+ Exception Group )?Traceback \(most recent call last\)|[╭┌][─-]+ ?Traceback|-{70,}$|={8,} (?:FAILURES|ERRORS|test session starts)|Fatal Python error: "
+    r"(?:\+ Exception Group )?Traceback \(most recent call last\)|[╭┌][─-]+ ?Traceback|-{70,}$"
+    r"|={8,} (?:FAILURES|ERRORS|test session starts)|Fatal Python error: "
     r"|[Uu]sage: |terminate called|File \"[^\"]+\", line \d+$"
 )
 _OPENER_WORDS = ("Traceback", 'File "', "sage: ", "Fatal Python", "terminate called", "-" * 70, "=" * 8)
@@ -204,16 +205,24 @@ def _label(filled: Sequence[str]) -> re.Pattern[str] | None:
     token, count = firsts.most_common(1)[0]
     if count < MOST * len(sample) or len(sample) < 3 or _WORDS.match(token) or _NOT_NAMES.search(token.strip("[]():")):
         return None
+    if not token.strip("|+"):
+        return None  # the gutter of an exception group
     if not (re.search(r"[:|>\])›»/@-]$|\d", token) or re.search(r"^[<\[(]", token)) and not _second_constant(sample):
         return None
     rows = [t for t in sample if _mask(t.split(None, 1)[0]) == token]
     indent = min(len(t) - len(t.lstrip(" ")) for t in rows)
     words = rows[0].split()
+    grouped = any("+ Exception Group Traceback" in t for t in sample)  # then a bar is its gutter
     taken = 1
     while taken < min(4, len(words) - 1):
         seconds = Counter(_mask(w[taken]) if len(w := t.split()) > taken else "" for t in rows)
         word, often = seconds.most_common(1)[0]
-        if not word or often < MOST * sum(1 for t in rows if len(t.split()) > taken) or _WORDS.match(word):
+        if (
+            not word
+            or often < MOST * sum(1 for t in rows if len(t.split()) > taken)
+            or _WORDS.match(word)
+            or (grouped and not word.strip("|+"))
+        ):
             break
         taken += 1
     longest = max(rows, key=lambda t: len(t.split()))
@@ -266,7 +275,10 @@ def _dedent(out: list[Line]) -> None:
     counts: Counter[str] = Counter()
     for line in out:
         if line.text and least.get(line.shape) != 0:
-            indent = len(line.text) - len(line.text.lstrip(" \t"))
+            bare = line.text.lstrip(" \t")
+            indent = len(line.text) - len(bare)
+            if indent and bare.startswith("+ Exception Group Traceback"):
+                indent = max(0, indent - 2)  # its gutter is set in by two
             least[line.shape] = min(least.get(line.shape, 99), indent)
             counts[line.shape] += 1
     shapes = {s for s, n in least.items() if n and counts[s] >= 3}

@@ -89,8 +89,8 @@ _LOG_TAIL = _k(
     "format",
     rf"[-|] ?(?:(?P<name1>[\w.:-]+) ?[-|] ?)?(?P<level>{_LEVEL_ANY}) *[-|:](?: ?[\w.<>:-]+:\d+ ?[-|])? ?(?:[\w.<>-]+ \| )?"
     rf"|\[(?P<level2>{_LEVEL_ANY}) *\] ?(?:\[?[\w.]+(?::\d+)?\]?:? )?"
-    rf"|(?P<level3>{_LEVEL})(?: *\| ?[\w.<>:-]+(?::\d+)? ?[-|] ?| +[\w./-]+:\d+ ?[-\]:] ?|: | +[A-Za-z_][\w.]*: | +(?=Traceback| +File|\[))"
-    rf"|(?P<logger>[A-Za-z_][\w.]*)(?:: \[(?P<level4>{_LEVEL})\] | (?P<level5>{_LEVEL})[: ] ?)",
+    rf"|(?P<level3>{_LEVEL})(?: *\| ?[\w.<>:-]+(?::\d+)? ?[-|] ?| +[\w./-]+:\d+ ?[-\]:] ?|: | +[A-Za-z_][\w.]*:(?: |$)| +(?=Traceback| +File|\[|[a-z]+ [a-z]))"
+    rf"|(?P<logger>[A-Za-z_][\w.]*)(?:: \[(?P<level4>{_LEVEL})\](?: |$)| (?P<level5>{_LEVEL})[: ] ?)",
 )
 _HOST_BRACKET = _k("host", r"\[(?P<host>[a-z][\w.-]*-?\d+)\]:? (?=\[|Traceback| )", True)
 
