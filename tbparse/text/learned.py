@@ -28,6 +28,7 @@ _OPENER = re.compile(
 )
 _OPENER_WORDS = ("Traceback", 'File "', "sage: ", "Fatal Python", "terminate called", "-" * 70, "=" * 8)
 _FILE = re.compile(r'^(?P<lead>.*?\S.*?) {1,4}File "[^"]+", line \d+')
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: |$)")
 _GUTTER = re.compile(r"(?:[ ]+[|+])*(?<![|+])[|+][ ]*$")
 _NAMED = re.compile(r"^([A-Za-z][\w.-]*\d[\w.-]*|[a-z][\w-]*): ")
 _NOT_NAMES = re.compile(
@@ -52,11 +53,17 @@ def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
             _certain(out, levels, i)
     for _ in range(2):
         texts = [line.text for line in out]
-        patterns = [_with_counters(p, texts) for p in learn(texts)]
+        begins = [line.text for k, line in enumerate(out) if k == 0 or line.no != out[k - 1].no]
+        patterns = [_with_counters(p, texts) for p in learn(texts, begins if len(begins) >= 3 else texts)]
         if not patterns:
             break
         for i in range(len(out)):
             _taught(out, levels, i, patterns)
+    for k in range(1, len(out)):
+        line, before = out[k], out[k - 1]
+        if line.no == before.no and not line.shape and before.shape:
+            # What stands behind a carriage return has the writer of the line that it overwrites.
+            out[k] = line._replace(shape=before.shape, stream=before.stream, tags=before.tags)
     _dedent(out)
     return out, levels
 
@@ -113,9 +120,13 @@ def _taught(out: list[Line], levels: dict[int, str], i: int, patterns: Sequence[
         return
 
 
-def learn(texts: Sequence[str]) -> list[re.Pattern[str]]:
-    """Patterns of the prefixes that a block teaches; none for a block without any."""
-    filled = [t for t in texts if t.strip()]
+def learn(texts: Sequence[str], begins: Sequence[str] | None = None) -> list[re.Pattern[str]]:
+    """Patterns of the prefixes that a block teaches; none for a block without any.
+
+    ``begins`` are the texts that stand at the start of a line of the log: a carriage return, as bars print it,
+    starts a text that has no prefix.
+    """
+    filled = [t for t in (texts if begins is None else begins) if t.strip()]
     if len(filled) < 2:
         return []
     label = _numbers(filled) or _label(filled) or _names(filled)
@@ -149,7 +160,9 @@ def learn(texts: Sequence[str]) -> list[re.Pattern[str]]:
             continue
         pattern = _generalise(lead)
         below = sum(
-            1 for t in texts[i + 1 : i + 40] if (k := pattern.match(t)) and (t[k.end() :][:1] in " |─╰" or not t[k.end() :])
+            1
+            for t in texts[i + 1 : i + 40]
+            if (k := pattern.match(t)) and (t[k.end() :][:1] in " |─╰" or not t[k.end() :] or _RAISED.match(t[k.end() :]))
         )
         if below >= 2 or (below == 1 and opener is not None and "Traceback" in opener.group()):
             found[_mask(lead)] = pattern
