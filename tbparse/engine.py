@@ -110,16 +110,20 @@ def classify(
 
     Pure and total: never raises on log content, opens no file, reads neither clock nor environment. A live
     exception is read as the interpreter would print it, together with the output that it carries
-    (``stderr``, ``output``).
+    (``stderr``, ``output``). Anything else than text, bytes and an exception is a :class:`TypeError`.
     """
     if isinstance(text, BaseException):
         from tbparse.attribute.live import printed
 
         text = printed(text)
     explainer = Explainer(rules=rules, profile=profile, paths=paths)
-    explainer.feed(
-        text.encode("utf-8", "surrogatepass" if _has_surrogates(text) else "strict") if isinstance(text, str) else bytes(text)
-    )
+    if isinstance(text, str):
+        explainer.feed(text.encode("utf-8", "surrogatepass" if _has_surrogates(text) else "strict"))
+    else:
+        try:
+            explainer.feed(bytes(memoryview(text)))
+        except TypeError:
+            raise TypeError(f"classify() takes the log as str or bytes, or an exception, not {type(text).__name__}") from None
     return explainer.finish(returncode)
 
 

@@ -16,7 +16,10 @@ def printed(exc: BaseException) -> str:
     while todo is not None and id(todo) not in seen:
         seen.add(id(todo))
         for name in ("stderr", "output"):
-            value = getattr(todo, name, None)
+            try:
+                value = getattr(todo, name, None)
+            except Exception:  # noqa: BLE001 - a property of somebody's exception may fail in any way
+                continue
             if isinstance(value, (bytes, bytearray)):
                 value = bytes(value).decode("utf-8", "replace")
             if isinstance(value, str) and value.strip():

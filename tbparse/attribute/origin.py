@@ -71,8 +71,8 @@ _MODULE_CALL = re.compile(r"torch/nn/modules/module\.py$")
 
 # Checkouts of well-known libraries: `transformers/src/transformers/…`, `Megatron-LM/megatron/…`.
 _CHECKOUT = re.compile(
-    r"(?:^|/)(?P<top>[\w.-]+)/(?:src/|python/)?(?P<package>torch|transformers|accelerate|trl|peft|datasets|diffusers|deepspeed|megatron|vllm|lightning|pytorch_lightning|ray|triton|xformers|"
-    r"bitsandbytes|flash_attn|jax|flax|tensorflow|keras|torchvision|torchaudio|timm|detectron2|fairseq|colossalai|huggingface_hub|tokenizers|safetensors|optimum|apex|sglang|llamafactory|axolotl|nemo|mmcv|mmengine)/"
+    r"(?:^|(?<=/))(?=(?P<top>[\w.-]{1,80})/(?:src/|python/)?(?P<package>torch|transformers|accelerate|trl|peft|datasets|diffusers|deepspeed|megatron|vllm|lightning|pytorch_lightning|ray|triton|xformers|"
+    r"bitsandbytes|flash_attn|jax|flax|tensorflow|keras|torchvision|torchaudio|timm|detectron2|fairseq|colossalai|huggingface_hub|tokenizers|safetensors|optimum|apex|sglang|llamafactory|axolotl|nemo|mmcv|mmengine)/)"
 )
 _STDLIB_NAMES = frozenset(sys.stdlib_module_names)
 
@@ -82,10 +82,10 @@ def origin_of(path: str, settings: PathSettings = NO_SETTINGS) -> tuple[Origin, 
     """Origin of a frame's path, and whether it is plumbing that is never blamed."""
     p = path.replace("\\", "/")
     for fragment in settings.user_paths:
-        if fragment and (p.startswith(fragment) or f"/{fragment.strip('/')}/" in p):
+        if _lies_in(p, fragment):
             return "user", False
     for fragment in settings.library_paths:
-        if fragment and (p.startswith(fragment) or f"/{fragment.strip('/')}/" in p):
+        if _lies_in(p, fragment):
             return "library", False
     if p.startswith(("<", "Cell In", "In [")):
         if _PSEUDO_USER.match(p):
@@ -105,10 +105,15 @@ def origin_of(path: str, settings: PathSettings = NO_SETTINGS) -> tuple[Origin, 
         return "stdlib", False
     if p.endswith((".pyx", ".pxi", ".pxd", ".so", ".pyd")):
         return "library", False
-    checkout = _CHECKOUT.search(p)
-    if checkout is not None and _is_checkout(checkout["top"], checkout["package"], p):
+    if any(_is_checkout(m["top"], m["package"], p) for m in _CHECKOUT.finditer(p)):
         return ("launcher", True) if _LAUNCHER.search(p) else ("library", False)
     return "user", False
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    """Whether ``folder``, a path from its start or a few whole parts of one, holds ``path`` or is it."""
+    parts = folder.strip("/")
+    return bool(parts) and (path == folder or path.startswith(f"{folder.rstrip('/')}/") or f"/{parts}/" in path)
 
 
 def _is_script(p: str) -> bool:

@@ -69,8 +69,8 @@ class SystemDialect:
             m, kind = _KERNEL.search(text), "kernel"
             if m is None:
                 m, kind = _SCHEDULER.search(text), "scheduler"
-            if m is None:
-                continue
+            if m is None or (text[: m.start()].endswith(("'", '"', "`", "“")) and not m["message"].startswith('"')):
+                continue  # a quotation says nothing of this job
             message = m["message"].strip()
             if _CHATTER.search(message):
                 continue
