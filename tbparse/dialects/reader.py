@@ -283,6 +283,8 @@ class ChainReader:
                 stripped.startswith(("The above exception was", "During handling of")) and self._separator(j)
             ):
                 break
+            if nested and (stripped in _NEST_SENTENCES or _TERMINATED.match(t)):
+                break  # one message quotes one chain; what is nested deeper was read with it
             if stripped in _NEST_SENTENCES:
                 nested, j = self._nested(j)
                 continue

@@ -221,7 +221,11 @@ class Segmenter:
 
     def _line_end(self, body: bytes, at: int) -> int:
         if self.encoding.unit > 1:
-            return next((e for e in _aligned(body, self.encoding) if e > at), len(body))
+            unit, newline = self.encoding.unit, self.encoding.newline
+            end = body.find(newline, max(0, at - unit + 1))
+            while end != -1 and end % unit:
+                end = body.find(newline, end + 1)
+            return len(body) if end == -1 else end + unit
         end = body.find(b"\n", at)
         return len(body) if end < 0 else end + 1
 

@@ -148,12 +148,13 @@ def learn(texts: Sequence[str], begins: Sequence[str] | None = None) -> list[re.
             continue
         if lead.strip() == ">" and (opener is None or "Traceback" not in opener.group()):
             continue  # pytest and loguru mark lines with it; a quotation marks the header too
+        if len(lead) > MAX_LABEL:
+            continue
         lead = _GUTTER.sub("", lead) if _GUTTER.search(lead) and not lead.rstrip().endswith(" |") else lead
         lead = _one_blank(lead, text)
         if (
             not lead.strip()
             or lead.lstrip().startswith('{"')
-            or len(lead) > MAX_LABEL
             or _mask(lead) in found
             or lead.strip().endswith(_NO_LEAD)
         ):
