@@ -296,6 +296,10 @@ def _evidence(cause: Candidate, decision: Decision) -> tuple[model.Evidence, ...
     ):
         if line is not None and line.text and line not in lines:
             lines.append(line)
+    if len(lines) > 1 and all("json" in x.shape and x.no == lines[0].no for x in lines):
+        # One object holds it all; a header may have been put together from fields, the message stands there.
+        said = next((t for t in (link.message or "").split("\n") if t.strip()), None)
+        lines = [(link.line or lines[0])._replace(text=said or link.exception or lines[-1].text)]
     match = cause.root.match
     if match is not None and match.line_index is not None and match.line_index < len(decision.evidence):
         extra = decision.evidence[match.line_index]

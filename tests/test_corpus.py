@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from corpora import Case, all_cases, healthy_logs
-from known_wrong import KNOWN_WRONG
+from known_wrong import HEALTHY_BUT_BLAMED, KNOWN_WRONG
 from scoring import GROUPS, wrong_fields
 
 from tbparse.engine import Explainer
@@ -65,7 +65,9 @@ def test_what_the_labels_leave_open_is_not_retried_more_often_than_labelled(rule
 
 @pytest.mark.parametrize("path", healthy_logs(), ids=lambda p: p.stem)
 @pytest.mark.parametrize("returncode", [0, None], ids=["exit-0", "exit-not-known"])
-def test_a_healthy_log_is_clean(path: Path, returncode: int | None, explain) -> None:
+def test_a_healthy_log_is_clean(path: Path, returncode: int | None, explain, request: pytest.FixtureRequest) -> None:
+    if (path.stem, returncode) in HEALTHY_BUT_BLAMED:
+        request.applymarker(pytest.mark.xfail(strict=True, reason=HEALTHY_BUT_BLAMED[path.stem, returncode]))
     answer = explain(path.read_bytes(), returncode=returncode)
     assert answer.verdict == "clean", f"{answer.rule}: {answer.exception}: {answer.message}"
     assert answer.category is None

@@ -18,7 +18,7 @@ def printed(exc: BaseException) -> str:
         for name in ("stderr", "output"):
             try:
                 value = getattr(todo, name, None)
-            except Exception:  # noqa: BLE001 - a property of somebody's exception may fail in any way
+            except Exception:  # a property of somebody's exception may fail in any way
                 continue
             if isinstance(value, (bytes, bytearray)):
                 value = bytes(value).decode("utf-8", "replace")

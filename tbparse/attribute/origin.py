@@ -142,7 +142,8 @@ def _is_checkout(top: str, package: str, path: str) -> bool:
 
 def mark_frames(links: Sequence[Link], settings: PathSettings = NO_SETTINGS) -> None:
     """Set ``origin`` and ``plumbing`` of every frame of a failure's links, in place."""
-    frozen = any("PyInstaller" in x.path for link in links for x in link.frames)
+    every = [x for link in links for x in link.frames]
+    frozen = any("PyInstaller" in x.path for x in every)
     for link in links:
         for leaf in link.leaves:
             mark_frames(leaf, settings)
@@ -158,6 +159,16 @@ def mark_frames(links: Sequence[Link], settings: PathSettings = NO_SETTINGS) -> 
                 _mark_string(frames, i, scripted)
             elif frozen and frame.origin == "user":
                 _mark_frozen(frame)
+    if every and not any(x.origin == "user" and not x.plumbing for x in every):
+        # Who runs nothing but a checkout works on it: then its frames are theirs.
+        for frame in every:
+            if frame.origin == "library" and not frame.plumbing and _of_checkout(frame.path):
+                frame.origin = "user"
+
+
+def _of_checkout(path: str) -> bool:
+    p = path.replace("\\", "/")
+    return p.endswith(".py") and not p.startswith("<") and _LIBRARY.search(p) is None and _CHECKOUT.search(p) is not None
 
 
 def _compiled(frame: Frame) -> bool:

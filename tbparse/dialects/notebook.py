@@ -102,9 +102,7 @@ class NotebookDialect:
             if arrow and frames:
                 frames[-1].line = int(arrow["line"])
                 frames[-1].source = (arrow["source"] or "").strip() or None
-            elif m := _FILE.match(stripped):
-                frames.append(Frame(m["path"], int(m["line"]), _function(m["function"]) or "<module>"))
-            elif m := _COMMAND.match(stripped):
+            elif (m := _FILE.match(stripped)) or (m := _COMMAND.match(stripped)):
                 frames.append(Frame(m["path"], int(m["line"]), _function(m["function"]) or "<module>"))
             elif m := _CELL.match(stripped):
                 name = m["function"] or m["function2"]

@@ -89,6 +89,7 @@ class PackedRule:
         "generic",
         "id",
         "match",
+        "may_retry",
         "over",
         "qualifiers",
         "retry",
@@ -114,6 +115,7 @@ class PackedRule:
         self.qualifiers: list[dict[str, Any]] = data.get("qualifiers", [])
         self.advice: list[str] = data.get("advice", [])
         self.retry: dict[str, Any] | None = data.get("retry")
+        self.may_retry = self.verdict == "transient" or any(q.get("verdict") == "transient" for q in self.qualifiers)
 
     def beats(self, other: PackedRule) -> bool:
         """Whether this rule says that it goes over the other."""
@@ -121,6 +123,15 @@ class PackedRule:
 
 
 _LINE_KEYS = frozenset({"line", "line_literals", "line_caseless", "specificity"})
+
+
+PROGRAMMING = frozenset(
+    {
+        "TypeError", "NameError", "UnboundLocalError", "AttributeError", "KeyError", "IndexError", "SyntaxError",
+        "IndentationError", "TabError", "ZeroDivisionError", "NotImplementedError", "RecursionError",
+    }
+)  # fmt: skip
+"""Types that a bug raises. What else their message quotes does not make them worth a retry."""
 
 
 class RuleSet:
@@ -184,6 +195,8 @@ class RuleSet:
         name = (link.exception or "").rpartition(".")[2]
         message = _bounded(link.message or "")
         for rule, m in self._candidates(name, message):
+            if name in PROGRAMMING and "type" not in m and rule.may_retry:
+                continue
             try:
                 match = self._try(rule, m, link, message, context)
                 if match is None or any(self._try(rule, u, link, message, context) for u in rule.unless):

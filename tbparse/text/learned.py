@@ -152,12 +152,7 @@ def learn(texts: Sequence[str], begins: Sequence[str] | None = None) -> list[re.
             continue
         lead = _GUTTER.sub("", lead) if _GUTTER.search(lead) and not lead.rstrip().endswith(" |") else lead
         lead = _one_blank(lead, text)
-        if (
-            not lead.strip()
-            or lead.lstrip().startswith('{"')
-            or _mask(lead) in found
-            or lead.strip().endswith(_NO_LEAD)
-        ):
+        if not lead.strip() or lead.lstrip().startswith('{"') or _mask(lead) in found or lead.strip().endswith(_NO_LEAD):
             continue
         pattern = _generalise(lead)
         below = sum(

@@ -18,7 +18,7 @@ TRIGGERS: tuple[str, ...] = (
     "rror", "ERROR", "xception", "raceback", 'File "', "nterrupt", "atal", "FATAL", "ailed", "AILED", "illed", "xit", "eturn code", "CANCELLED", "reempt", "vict", "oom", "OOM", "ut of memory", "NVRM",
     "egmentation", "egfault", "bort", "core dumped", "erminat", "what():", "orrupt", "ouble free", "mashing", "ssertion", "panick", "atchdog", "sage:", "can't", "No module", "not found", "\u2771",
     "\u256d", "\u2570", "---> ", "ignal", "SIG", "imed out", "imeout", "low on resource", "Deadline", "NodeLost", "ProcessGroup", "NotReady", "EmptyDir", "longer than", "Hangup", "chunk()", "o such file", "BackOff", "EDAC", "AER:", "mce:", "Lustre", "The above", "During handling", "efused",
-    "EXHAUSTED", "HSA_", "ccess fault", "HYDRA", "FAILURES", "summary info", "test session", " died", "nable to", "annot", "No space", "denied", "onnection", "nhandled", "ailure", "alloc(", "free()", "I/O",
+    "EXHAUSTED", "HSA_", "ccess fault", "HYDRA", "FAILURES", "summary info", "test session", " died", "nable to", "annot", "ould not", "No space", "denied", "onnection", "nhandled", "ailure", "alloc(", "free()", "I/O",
 )  # fmt: skip
 
 
