@@ -31,3 +31,9 @@ HEALTHY_BUT_BLAMED: dict[tuple[str, int | None], str] = {
     ("ok-torchrun-recovered", None): "nothing in the log says that the second attempt ended well",
 }
 """``(log, return code)`` → why a healthy log is not answered clean."""
+
+WRONG_BEHIND_PREFIXES: dict[str, str] = {
+    # Whether the blank behind `[1,0]<stderr>:` is the launcher's or the text's own is not decided for a block as a whole.
+    "made/pytest-long": "mpirun's prefix takes one blank of the text's own indentation",
+}
+"""case id → why it is answered differently behind a prefix."""

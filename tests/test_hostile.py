@@ -14,6 +14,8 @@ from scoring import place
 from tbparse import Explainer, RootCause, classify
 from tbparse.ruleset.match import RuleSet
 
+pytestmark = pytest.mark.slow
+
 FAILURE = traceback("KeyError: 'lr'", ("/work/train.py", 9, "step"))
 VERDICTS = ("transient", "real", "unknown", "clean")
 

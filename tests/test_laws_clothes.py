@@ -8,12 +8,15 @@ from corpora import Case, field_cases, some_cases
 from dress import CLOTHES, PREFIXES, QUIET_AFTER, QUIET_BEFORE, STACKS, Prefix, noise, prefixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from known_wrong import WRONG_BEHIND_PREFIXES
 from scoring import same
 from strategies import MadeLog, groups, logs
 
 from tbparse.engine import Explainer, classify
 from tbparse.records import Failure
 from tbparse.ruleset.match import RuleSet
+
+pytestmark = pytest.mark.slow
 
 MAX_CHARS = 60_000
 NUMBERED = "corpus/field-gpu-nccl-timeout-numbered-lines"
@@ -77,8 +80,10 @@ def test_every_prefix_and_every_pair_changes_nothing(case: Case, rules: RuleSet)
 
 
 @pytest.mark.parametrize(("number", "case"), CASES)
-def test_prefixes_change_nothing_on_labelled_logs(number: int, case: Case, rules: RuleSet) -> None:
+def test_prefixes_change_nothing_on_labelled_logs(number: int, case: Case, rules: RuleSet, request: pytest.FixtureRequest) -> None:
     """Each log wears six of the prefixes and two pairs of them; together the logs wear all."""
+    if case.id in WRONG_BEHIND_PREFIXES:
+        request.applymarker(pytest.mark.xfail(strict=True, reason=WRONG_BEHIND_PREFIXES[case.id]))
     stacks = [(PREFIXES[(number * 6 + k) % len(PREFIXES)],) for k in range(6)]
     stacks += [STACKS[(number * 2 + k) % len(STACKS)] for k in range(2)]
     assert _prefix_failures(case, _text(case) or "", stacks, rules) == {}

@@ -16,6 +16,8 @@ from tbparse.engine import Explainer
 from tbparse.model import RootCause
 from tbparse.ruleset.match import RuleSet
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = 1024 * 1024
 BOUND = 64 * MEGABYTE
 """What DESIGN allows over the interpreter with its imports, on a log of any size."""

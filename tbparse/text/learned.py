@@ -65,6 +65,9 @@ def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
             # What stands behind a carriage return has the writer of the line that it overwrites.
             out[k] = line._replace(shape=before.shape, stream=before.stream, tags=before.tags)
     _dedent(out)
+    filled = sum(1 for line in out if line.text.strip())
+    if filled >= 5 and len(levels) >= MOST * filled and len(set(levels.values())) == 1:
+        levels.clear()  # a forwarder's stamp, the same on every line, says nothing of one of them
     return out, levels
 
 
