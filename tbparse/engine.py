@@ -121,7 +121,7 @@ def classify(
         explainer.feed(text.encode("utf-8", "surrogatepass" if _has_surrogates(text) else "strict"))
     else:
         try:
-            explainer.feed(bytes(memoryview(text)))
+            explainer.feed(text if isinstance(text, bytes) else bytes(memoryview(text)))
         except TypeError:
             raise TypeError(f"classify() takes the log as str or bytes, or an exception, not {type(text).__name__}") from None
     return explainer.finish(returncode)

@@ -54,7 +54,6 @@ _NOTICES = (
         "system",
     ),
 )
-_SPAWN_SIGNAL = re.compile(r"process (?P<rank>\d+) terminated with signal (?P<name>SIG\w+)")
 _SHELL_SIGNAL = {
     "Killed": 9, "Terminated": 15, "Aborted": 6, "Segmentation fault": 11, "Bus error": 7, "Out Of Memory": 9,
     "Floating point exception": 8, "Illegal instruction": 4,
@@ -237,9 +236,3 @@ class ElasticDialect:
                 if tasks and tasks.isdigit():
                     fact.rank = int(tasks)
                 page.exits.append(fact)
-
-
-def spawn_signal(message: str) -> tuple[int, str] | None:
-    """Process index and signal name out of ``process 1 terminated with signal SIGKILL``."""
-    m = _SPAWN_SIGNAL.search(message)
-    return (int(m["rank"]), m["name"]) if m else None

@@ -28,7 +28,6 @@ _OWN_WORDS = re.compile(
 _OWN = re.compile(
     r"^(?:(?:ERROR: )?(?:Could not consume arg: .*|file or directory not found: .*)|ERROR: (?:unrecognized arguments: .*|not found: .*|Cannot find key: .*|The function received no value for the required argument: .*)|FATAL Flags parsing error:.*)$"
 )
-_TRY_HELP = re.compile(r"^Try '.+' for help\.$", re.MULTILINE)
 _CANNOT_OPEN = re.compile(
     r"^[ \t]*(?P<message>(?:\S*/)?(?:python|pypy)[\w.]*(?:\.exe)?: (?:can't open file .+|can't find '__main__' module in .+|No module named .+|Error while finding module specification for .+))$",
     re.MULTILINE,

@@ -29,9 +29,6 @@ _ENDINGS = (
 LONE_EXCEPTION = re.compile(
     rf"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*?(?:{_ENDINGS}))(?P<inner>\({_NAME}\))?(?::(?P<sep> )?(?P<message>.*))?$"
 )
-BUILTIN_EXCEPTION = re.compile(
-    r"^(?:[A-Z]\w*(?:Error|Exception)|KeyboardInterrupt|SystemExit|GeneratorExit|StopIteration|StopAsyncIteration|ExceptionGroup|BaseExceptionGroup)$"
-)
 REPEATED = re.compile(r"^\s*\[Previous line repeated (\d+) more times?\]\s*$")
 
 _STOP = re.compile(

@@ -25,7 +25,6 @@ _NUMBERED = re.compile(r"^\s*\d+(?:\s|$)")
 _FUNCTION = re.compile(r"^(?P<name><[^>]+>|[\w.]+)")
 _MARKDOWN = re.compile(r"\[([^\]\n]+)\]\((?:vscode-notebook-cell|https?|file)[^)\n]*\)")
 _COMMAND = re.compile(r"^File (?P<path><command-[\w-]+>), line (?P<line>\d+)(?:, in (?P<function>.+))?$")
-_LINE_IN_CELL = re.compile(r"^----> ?(?P<line>\d+)")
 
 
 class NotebookDialect:

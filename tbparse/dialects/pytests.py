@@ -31,7 +31,6 @@ _DEF = re.compile(r"^ {4,}(?:async )?def (?P<name>\w+)\(|^(?:    )+def (?P<name2
 _SUMMARY = re.compile(r"^(?:FAILED|ERROR) (?P<node>\S+?)(?: - (?P<what>.*))?$", re.MULTILINE)
 _RESULT = re.compile(r"^=+ .*\b\d+ (?:passed|failed|error)")
 _TB_LINE = re.compile(r"^(?P<path>/\S+|[A-Za-z]:\\\S+):(?P<line>\d+): (?P<rest>.*)$")
-_UNITTEST = re.compile(r"^(?:FAIL|ERROR): (?P<name>\S+) \((?P<case>[^)]*)\)")
 
 
 class PytestDialect:

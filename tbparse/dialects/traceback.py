@@ -272,8 +272,3 @@ def _set_fate(page: Page, i: int, failure: Failure) -> None:
         fate, why = "logged", "a log record introduces it"
     if fate is not None:
         failure.fate, failure.fate_why = fate, why
-
-
-def forward_trace(text: str) -> bool:
-    """Whether the line introduces frames that are information, not a failure (autograd, logging's call stack)."""
-    return _FORWARD.search(text) is not None

@@ -38,9 +38,11 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
         stripped, levels = _unbarred(stripped, levels)
     if b"(most recent call last): " in block.raw:
         stripped, levels = _unglued(stripped, levels)
-    if any(_MERGED.match(x.text) for x in stripped if 'File "' in x.text and not x.text.lstrip(" |>+").startswith("File")):
+    filed = [x for x in stripped if 'File "' in x.text]
+    if any(_MERGED.match(x.text) for x in filed if not x.text.lstrip(" |>+").startswith("File")):
         stripped, levels = _unglued(stripped, levels)
-    width = _wrap_width(stripped)
+        filed = [x for x in stripped if 'File "' in x.text]
+    width = _wrap_width(stripped) if any(_is_torn(x.text) for x in filed) else 0
     if width:
         stripped, levels = _unwrapped(stripped, levels, width)
     if not any(line.stream for line in stripped):
@@ -114,10 +116,13 @@ def _unglued(lines: list[Line], levels: dict[int, str]) -> tuple[list[Line], dic
     return out, moved
 
 
+def _is_torn(text: str) -> bool:
+    """Whether a File line stops before its line number."""
+    return text.startswith(_FILE_STARTS) and ('", line ' not in text or text.endswith('", line '))
+
+
 def _wrap_width(lines: list[Line]) -> int:
     """The width at which a terminal wrapped the lines, 0 where none did: a File line stops at it in mid-path."""
-    if not any(x.text.startswith(_FILE_STARTS) and ('", line ' not in x.text or x.text.endswith('", line ')) for x in lines):
-        return 0
     widths = [len(line.text) for line in lines]
     longest = max(widths)
     torn = [w for line, w in zip(lines, widths, strict=True) if w >= longest - 1 and _OPEN_FILE.match(line.text)]

@@ -92,7 +92,6 @@ _LOG_TAIL = _k(
     rf"|(?P<level3>{_LEVEL})(?: *\| ?[\w.<>:-]+(?::\d+)? ?[-|] ?| +[\w./-]+:\d+ ?[-\]:] ?|: | +[A-Za-z_][\w.]*:(?: |$)| +(?=Traceback| +File|\[|[a-z]+ [a-z]))"
     rf"|(?P<logger>[A-Za-z_][\w.]*)(?:: \[(?P<level4>{_LEVEL})\](?: |$)| (?P<level5>{_LEVEL})[: ] ?)",
 )
-_HOST_BRACKET = _k("host", r"\[(?P<host>[a-z][\w.-]*-?\d+)\]:? (?=\[|Traceback| )", True)
 
 _BY_CHAR: dict[str, tuple[_Kind, ...]] = {
     "[": (_RANK, _MPIRUN, _ROLE, _BRACKET_TIME, _BRACKET_LEVEL, _LOGGED_FILE, _TAG, _STERN),
