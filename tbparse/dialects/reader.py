@@ -169,7 +169,7 @@ class ChainReader:
                 frames.append(frame)
             elif text[0] in " \t":
                 stripped = text.lstrip()
-                if frames and frames[-1].source is None and f.is_source_text(text) and not f.REPEATED.match(text):
+                if frames and frames[-1].source is None and f.is_source_text(stripped):
                     frames[-1].source = stripped
                 if stripped.startswith('File "') and i + 1 < n:  # a File line that a terminal wrapped
                     joined = f.read_frame(text + texts[i + 1]) or f.read_frame(text + texts[i + 1].lstrip())
@@ -276,7 +276,7 @@ class ChainReader:
                 break
             if not nested and parts[0] and "ray::" in parts[0] and f.read_frame(t):
                 nested, j = self._nested(j)  # an actor's own traceback, quoted without a header
-                parts = [p for p in parts if f.is_source_text(p)]
+                parts = [p for p in parts if f.is_source_text(p.strip())]
                 continue
             stripped = t.strip()
             if stripped in f.SEPARATORS or (
