@@ -47,7 +47,8 @@ REGISTRY = (
         "+ Timeout +", "Fatal Python error", "Windows fatal exception", "(most recent call first):", "Timeout (",
     )),
     Entry("ipython", "notebook", "NotebookDialect", (
-        " Traceback (most recent call last)", "---> ", "In [", "In[", "<ipython-input-",
+        " Traceback (most recent call last)", "---> ", "In [", "In[", "<ipython-input-", "SyntaxError: ",
+        "IndentationError: ", "TabError: ",
     )),
     Entry("python", "traceback", "TracebackDialect", (
         "Traceback (most recent call last)", 'File "', "The above exception was", "During handling of the above",

@@ -62,6 +62,9 @@ def clean(text: str) -> str:
         text = _BARE_COLOUR.sub("", text)
     if not text.isprintable():
         text = _CONTROL.sub("", text)
+        if text[:1] == "\xa0":  # consoles of clouds set lines in with blanks that do not break
+            bare = text.lstrip("\xa0 ")
+            text = " " * (len(text) - len(bare)) + bare
     return text.rstrip()
 
 

@@ -30,7 +30,9 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
         import html  # a web page's copy is rare, and its table of entities is large
 
         lines = [x._replace(text=html.unescape(x.text)) if "&" in x.text else x for x in lines]
-    quoted = b'{"' in block.raw or b"last):\\n" in block.raw or encoding.unit > 1
+    quoted = b'{"' in block.raw or b"last):\\n" in block.raw or b'": "Traceback' in block.raw or encoding.unit > 1
+    if b"err P " in block.raw or b"out P " in block.raw:
+        lines = _completed(lines, block)
     stripped, levels = (_unpacked(lines) if quoted else None) or strip_block(lines)
     again = _unpacked(stripped) if quoted else None  # JSON behind a collector's own prefix
     if again is not None:
@@ -67,6 +69,26 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
             page.levels[len(page.lines)] = levels[i]
         page.lines.append(line)
     return list(by_stream.values())
+
+
+# CRI's log format: a line that the runtime cut carries P, its last piece F.
+_PIECE = re.compile(r"^(?P<head>.{0,80}?\b(?:stderr|stdout) )(?P<flag>[FP]) (?P<text>.*)$")
+
+
+def _completed(lines: list[Line], block: Block) -> list[Line]:
+    """Lines that a container runtime cut, put together again."""
+    out: list[Line] = []
+    for line in lines:
+        before = _PIECE.match(out[-1].text) if out else None
+        here = _PIECE.match(line.text) if before is not None and before["flag"] == "P" else None
+        if before is None or here is None or before["head"][-7:] != here["head"][-7:]:
+            out.append(line)
+            continue
+        cut = out[-1].end - block.offset
+        blank = " " * (block.raw[cut - 1 : cut] == b" ")  # it went with the blanks at the line's end
+        text = f"{before['head']}{here['flag']} {before['text']}{blank}{here['text']}"
+        out[-1] = out[-1]._replace(text=text, end=line.end)
+    return out
 
 
 # NumPy's C code prints the header without a line end.
