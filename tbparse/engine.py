@@ -6,6 +6,7 @@ times, then finish. It holds only blocks that could matter, so a log of any size
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tbparse.answer import build_answer
@@ -21,9 +22,12 @@ from tbparse.records import Failure, RankExit, Tags, merge_tags
 from tbparse.ruleset.match import RuleSet, builtin_rules
 from tbparse.text.blocks import Block, Segmenter
 from tbparse.text.pages import read_block
+from tbparse.text.portions import portions
+from tbparse.text.prefilter import Words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import BinaryIO
 
 
 class Explainer:
@@ -36,6 +40,7 @@ class Explainer:
         profile: str = "job",
         paths: PathSettings = NO_SETTINGS,
         prefilter: bool = True,
+        backend: str = "auto",
         source: str | None = None,
         tags: Tags | None = None,
     ) -> None:
@@ -43,13 +48,21 @@ class Explainer:
         self._paths = paths
         self._source = source
         self._tags = tags
-        self._segmenter = Segmenter(self.rules.line_literals, everything=not prefilter)
+        self._segmenter = Segmenter(_words(self.rules), everything=not prefilter, backend=backend)
         self.job = Job()
 
-    def feed(self, data: bytes) -> None:
-        """Take more bytes of the log, in any portions."""
-        for block in self._segmenter.feed(data):
+    def feed(self, data: bytes | bytearray | memoryview) -> None:
+        """Take more bytes of the log, in any portions. Nothing of them is kept: a buffer may be filled anew."""
+        for block in self._segmenter.feed(data if isinstance(data, (bytes, bytearray)) else bytes(data)):
             self._read(block)
+
+    def read(self, file: BinaryIO) -> int:
+        """Feed all that a binary file holds, through one buffer; how many bytes that were. Raises what reading raises."""
+        total = 0
+        for data in portions(file):
+            self.feed(data)
+            total += len(data)
+        return total
 
     def finish(self, returncode: int | None = None) -> RootCause:
         """The answer. ``returncode`` is that of the command whose output was fed, as a shell or ``subprocess`` gives it."""
@@ -125,6 +138,18 @@ def classify(
         except TypeError:
             raise TypeError(f"classify() takes the log as str or bytes, or an exception, not {type(text).__name__}") from None
     return explainer.finish(returncode)
+
+
+@lru_cache(maxsize=16)
+def _words(rules: RuleSet) -> Words:
+    """The literals of every pattern that rules search single lines with."""
+    exact: set[str] = set()
+    caseless: set[str] = set()
+    for rule in rules.rules:
+        for m in (*rule.match, *rule.unless, *(when for q in rule.qualifiers for when in q["when"])):
+            if "line" in m:
+                (caseless if m.get("line_caseless") else exact).update(m.get("line_literals") or ())
+    return Words(tuple(sorted(exact)), tuple(sorted(caseless)))
 
 
 def _has_surrogates(text: str) -> bool:
