@@ -44,7 +44,10 @@ BODIES = st.lists(
 
 
 WORDS = Words(("block: [", "exit code 1", "404"), ("spot interruption",))
-BACK_ENDS_HERE = ["python", pytest.param("hyperscan", marks=pytest.mark.skipif(load_hyperscan() is None, reason="no hyperscan or no AVX2"))]
+BACK_ENDS_HERE = [
+    "python",
+    pytest.param("hyperscan", marks=pytest.mark.skipif(load_hyperscan() is None, reason="no hyperscan or no AVX2")),
+]
 
 
 def hit_lines(scanner: Scanner, body: bytes, start: int = 0, end: int | None = None) -> list[int]:
@@ -72,7 +75,10 @@ def test_every_back_end_hits_the_lines_with_triggers_and_no_other(backend: str, 
 
 
 @pytest.mark.parametrize("backend", BACK_ENDS_HERE)
-@given(extra=st.lists(st.text(alphabet="ab(.*[\\1", min_size=3, max_size=6), min_size=1, max_size=4), body=st.text(alphabet="ab(.*[\\1\n", max_size=60))
+@given(
+    extra=st.lists(st.text(alphabet="ab(.*[\\1", min_size=3, max_size=6), min_size=1, max_size=4),
+    body=st.text(alphabet="ab(.*[\\1\n", max_size=60),
+)
 @settings(max_examples=60)
 def test_words_are_found_as_they_are_written(backend: str, extra: list[str], body: str) -> None:
     assert hit_lines(make_scanner(Words(tuple(extra)), backend=backend), body.encode()) == lines_with(extra, body.encode())

@@ -49,9 +49,7 @@ class HyperscanScanner:
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         expressions = [_quote(x) for x in (*literals, *caseless)]
         flags = [0] * len(literals) + [hyperscan.HS_FLAG_CASELESS] * len(caseless)
-        self._database.compile(
-            expressions=expressions, ids=list(range(len(expressions))), elements=len(expressions), flags=flags
-        )
+        self._database.compile(expressions=expressions, ids=list(range(len(expressions))), elements=len(expressions), flags=flags)
 
     def hits(self, body: bytes | bytearray, start: int, end: int) -> Sequence[int]:
         found: list[int] = []
