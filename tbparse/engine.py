@@ -21,6 +21,7 @@ from tbparse.model import RootCause
 from tbparse.records import Failure, RankExit, Tags, merge_tags
 from tbparse.ruleset.match import RuleSet, builtin_rules
 from tbparse.text.blocks import Block, Segmenter
+from tbparse.text.flood import Flood
 from tbparse.text.pages import read_block
 from tbparse.text.portions import portions
 from tbparse.text.prefilter import Words
@@ -48,13 +49,15 @@ class Explainer:
         self._paths = paths
         self._source = source
         self._tags = tags
-        self._segmenter = Segmenter(_words(self.rules), everything=not prefilter, backend=backend)
+        everything = not prefilter
+        self._segmenter = Segmenter(_words(self.rules), everything=everything, backend=backend)
+        self._flood = None if everything else Flood()
         self.job = Job()
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take more bytes of the log, in any portions. Nothing of them is kept: a buffer may be filled anew."""
         for block in self._segmenter.feed(data if isinstance(data, (bytes, bytearray)) else bytes(data)):
-            self._read(block)
+            self._take(block)
 
     def read(self, file: BinaryIO) -> int:
         """Feed all that a binary file holds, through one buffer; how many bytes that were. Raises what reading raises."""
@@ -74,7 +77,14 @@ class Explainer:
     def drain(self) -> None:
         """Read what is still held back; called by :meth:`finish`, and before several logs are joined."""
         for block in self._segmenter.finish():
-            self._read(block)
+            self._take(block)
+        if self._flood is not None:
+            for block in self._flood.finish():
+                self._read(block)
+            if self._flood.passed:
+                self.job.passed += self._flood.passed
+                self.job.notes.append(f"{self._flood.passed / 1e6:.1f} MB that repeat earlier lines, but for numbers, were passed over")
+                self._flood.passed = 0
         if self._segmenter.cut_lines:
             self.job.notes.append("a line of more than a megabyte was read in pieces")
 
@@ -87,6 +97,13 @@ class Explainer:
     def candidates(self) -> Sequence[Candidate]:
         """Every failure found, with its tier and why it won or lost; after :meth:`finish`."""
         return self.job.decision.candidates if self.job.decision else ()
+
+    def _take(self, block: Block) -> None:
+        if self._flood is None or block.whole:
+            self._read(block)
+            return
+        for chosen in self._flood.take(block):
+            self._read(chosen)
 
     def _read(self, block: Block) -> None:
         for stream in read_block(block, self._segmenter.encoding):

@@ -11,6 +11,7 @@ are counted. The fed buffer may be used again afterwards.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -24,7 +25,9 @@ LINES_BEFORE = 40
 LINES_AFTER = 40
 TAIL_LINES = 40
 MAX_HISTORY_BYTES = 256 * 1024
-MAX_BLOCK_BYTES = 2 * 1024 * 1024
+MAX_BLOCK_BYTES = 1024 * 1024
+CUT_SLACK = 64 * 1024
+"""A block may grow by so much more in search of a line after which no traceback goes on."""
 MAX_LINE_BYTES = 1024 * 1024
 """A physical line longer than this is cut into pieces of this size (with the same line number)."""
 
@@ -40,6 +43,10 @@ class Block(NamedTuple):
 
 
 NO_WORDS = Words()
+
+
+# Lines after which a failure's text is likely to go on.
+_GOES_ON = re.compile(rb'^[ \t\r\n]|File "|Traceback|   |\| |bove exception|handling of')
 
 
 class Segmenter:
@@ -242,17 +249,30 @@ class Segmenter:
         while self._open is not None:
             room = MAX_BLOCK_BYTES - self._open_bytes
             if end - start <= room:
-                self._open.append(bytes(memoryview(data)[start:end]))
-                self._open_bytes += end - start
-                return
-            # The room left is a whole number of code units: so are blocks and lines.
-            cut = self._line_end(data, start + max(0, room), end)
+                cut = end
+            else:
+                # The room left is a whole number of code units: so are blocks and lines.
+                cut = self._line_end(data, start + max(0, room), end)
+                while self._open_bytes + cut - start < MAX_BLOCK_BYTES + CUT_SLACK and cut < end and self._goes_on(data, start, cut):
+                    cut = self._line_end(data, cut, end)
             self._open.append(bytes(memoryview(data)[start:cut]))
-            left = self._after_left
-            no = self._close(out)
-            self._begin_block(b"", base + cut, no)
-            self._after_left = left
+            self._open_bytes += cut - start
+            full = self._open_bytes > MAX_BLOCK_BYTES
+            if full and (self._open_bytes >= MAX_BLOCK_BYTES + CUT_SLACK or not self._goes_on(data, start, cut)):
+                left = self._after_left
+                no = self._close(out)
+                self._begin_block(b"", base + cut, no)
+                self._after_left = left
             start = cut
+            if start == end:
+                return
+
+    def _goes_on(self, data: bytes | bytearray, start: int, cut: int) -> bool:
+        """Whether the line that ends at ``cut`` has more to come."""
+        if self.encoding.unit > 1:
+            return False
+        line = data.rfind(b"\n", start, cut - 1) + 1 or start
+        return _GOES_ON.search(data, line, min(cut, line + 4096)) is not None
 
     def _close(self, out: list[Block]) -> int:
         """Pass the open block on; the line number after it."""
