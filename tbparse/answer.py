@@ -52,6 +52,10 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
         notes.append(failure.damaged)
     if cause.tier is Tier.WRAPPER and signal is None:
         notes.append("what the child printed is not in this log: look where its output went, or run it under `tbparse run`")
+    if ruling["verdict"] == "transient" and (job.passed or job.dropped) and _refutable(decision, cause):
+        # One of those that were not read may have ended a rank, where those that were read did not.
+        ruling |= {"verdict": "unknown", "retry": model.Retry()}
+        notes.append("other failures were too many to read one by one, and may have ended it: so nothing is said of trying again")
     frames = _frames(links, root.index if link.frames else site_index, notes)
     # One validation of the whole is several times faster than one for each part of it.
     answer = {
@@ -82,6 +86,15 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
         "notes": tuple(notes),
     }
     return RootCause.model_validate(answer)
+
+
+def _refutable(decision: Decision, cause: Candidate) -> bool:
+    """Whether failures that did no harm where they were read are no passing ones."""
+    return any(
+        c.tier in (Tier.DEMOTED, Tier.LOGGED, Tier.THREAD) and (c.root.match is None or c.root.match.rule.verdict != "transient")
+        for c in decision.candidates
+        if c is not cause
+    )
 
 
 def _site(frame: Frame | None) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ times, then finish. It holds only blocks that could matter, so a log of any size
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tbparse.answer import build_answer
@@ -20,10 +21,14 @@ from tbparse.model import RootCause
 from tbparse.records import Failure, RankExit, Tags, merge_tags
 from tbparse.ruleset.match import RuleSet, builtin_rules
 from tbparse.text.blocks import Block, Segmenter
+from tbparse.text.flood import Flood
 from tbparse.text.pages import read_block
+from tbparse.text.portions import portions
+from tbparse.text.prefilter import Words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import BinaryIO
 
 
 class Explainer:
@@ -36,6 +41,7 @@ class Explainer:
         profile: str = "job",
         paths: PathSettings = NO_SETTINGS,
         prefilter: bool = True,
+        backend: str = "auto",
         source: str | None = None,
         tags: Tags | None = None,
     ) -> None:
@@ -43,13 +49,23 @@ class Explainer:
         self._paths = paths
         self._source = source
         self._tags = tags
-        self._segmenter = Segmenter(self.rules.line_literals, everything=not prefilter)
+        everything = not prefilter
+        self._segmenter = Segmenter(_words(self.rules), everything=everything, backend=backend)
+        self._flood = None if everything else Flood()
         self.job = Job()
 
-    def feed(self, data: bytes) -> None:
-        """Take more bytes of the log, in any portions."""
-        for block in self._segmenter.feed(data):
-            self._read(block)
+    def feed(self, data: bytes | bytearray | memoryview) -> None:
+        """Take more bytes of the log, in any portions. Nothing of them is kept: a buffer may be filled anew."""
+        for block in self._segmenter.feed(data if isinstance(data, (bytes, bytearray)) else bytes(data)):
+            self._take(block)
+
+    def read(self, file: BinaryIO) -> int:
+        """Feed all that a binary file holds, through one buffer; how many bytes that were. Raises what reading raises."""
+        total = 0
+        for data in portions(file):
+            self.feed(data)
+            total += len(data)
+        return total
 
     def finish(self, returncode: int | None = None) -> RootCause:
         """The answer. ``returncode`` is that of the command whose output was fed, as a shell or ``subprocess`` gives it."""
@@ -61,7 +77,14 @@ class Explainer:
     def drain(self) -> None:
         """Read what is still held back; called by :meth:`finish`, and before several logs are joined."""
         for block in self._segmenter.finish():
-            self._read(block)
+            self._take(block)
+        if self._flood is not None:
+            for block in self._flood.finish():
+                self._read(block)
+            if self._flood.passed:
+                self.job.passed += self._flood.passed
+                self.job.notes.append(f"{self._flood.passed / 1e6:.1f} MB that repeat earlier lines, but for numbers, were passed over")
+                self._flood.passed = 0
         if self._segmenter.cut_lines:
             self.job.notes.append("a line of more than a megabyte was read in pieces")
 
@@ -74,6 +97,13 @@ class Explainer:
     def candidates(self) -> Sequence[Candidate]:
         """Every failure found, with its tier and why it won or lost; after :meth:`finish`."""
         return self.job.decision.candidates if self.job.decision else ()
+
+    def _take(self, block: Block) -> None:
+        if self._flood is None or block.whole:
+            self._read(block)
+            return
+        for chosen in self._flood.take(block):
+            self._read(chosen)
 
     def _read(self, block: Block) -> None:
         for stream in read_block(block, self._segmenter.encoding):
@@ -125,6 +155,18 @@ def classify(
         except TypeError:
             raise TypeError(f"classify() takes the log as str or bytes, or an exception, not {type(text).__name__}") from None
     return explainer.finish(returncode)
+
+
+@lru_cache(maxsize=16)
+def _words(rules: RuleSet) -> Words:
+    """The literals of every pattern that rules search single lines with."""
+    exact: set[str] = set()
+    caseless: set[str] = set()
+    for rule in rules.rules:
+        for m in (*rule.match, *rule.unless, *(when for q in rule.qualifiers for when in q["when"])):
+            if "line" in m:
+                (caseless if m.get("line_caseless") else exact).update(m.get("line_literals") or ())
+    return Words(tuple(sorted(exact)), tuple(sorted(caseless)))
 
 
 def _has_surrogates(text: str) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tbparse.text import blocks
 from tbparse.text.blocks import LINES_AFTER, LINES_BEFORE, MAX_LINE_BYTES, TAIL_LINES, Block, Segmenter
-from tbparse.text.prefilter import TRIGGERS
+from tbparse.text.prefilter import TRIGGERS, Words
 
 QUIET = b"a quiet line\n"
 HIT = b"ValueError: x\n"
@@ -85,14 +85,14 @@ def test_the_last_lines_after_the_last_block_are_looked_at() -> None:
 def test_an_extra_literal_is_a_trigger() -> None:
     data = QUIET * 100 + b"zebra on 3\n" + QUIET * 100
     assert not any(b"zebra" in b.raw for b in cut(data))
-    assert any(b"zebra" in b.raw for b in cut(data, extra=("zebra",)))
+    assert any(b"zebra" in b.raw for b in cut(data, words=Words(("zebra",))))
 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("extra", ["(", "[a-z", "a.b*c", "\\"])
 def test_an_extra_literal_is_text_not_a_pattern(extra: str) -> None:
     data = QUIET * 100 + extra.encode() + b"!\n" + QUIET * 100
-    assert any(extra.encode() + b"!" in b.raw for b in cut(data, extra=(extra,)))
+    assert any(extra.encode() + b"!" in b.raw for b in cut(data, words=Words((extra,))))
 
 
 @pytest.mark.usefixtures("small")

@@ -1,7 +1,9 @@
-"""Where a trigger stands next: both ways of finding it agree (tbparse/text/prefilter.py)."""
+"""Which lines hold a trigger: every way of finding them agrees (tbparse/text/prefilter.py)."""
 
 # ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import pytest
 from corpora import all_cases
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 
 from tbparse import Explainer
 from tbparse.dialects.registry import REGISTRY
-from tbparse.text.prefilter import TRIGGERS, FindScanner, load_hyperscan, make_scanner
+from tbparse.text import prefilter, shapes
+from tbparse.text.prefilter import TRIGGERS, Scanner, Words, load_hyperscan, make_scanner
 
 BODIES = st.lists(
     st.sampled_from(
@@ -26,51 +29,82 @@ BODIES = st.lists(
             b"---",
             b"> ",
             b"a quiet line\n",
+            b"17",
+            b"r1ror",
+            b"exit code 1",
+            b"exit code 2\n",
+            b"40",
+            b"4",
+            b"SPOT Interruption",
+            b"block: [",
         ]
     ),
     max_size=60,
 ).map(b"".join)
 
 
-def all_hits(scanner, body: bytes) -> list[int]:
-    scanner.load(body)
-    out, at = [], 0
-    while (hit := scanner.next_hit(at)) < len(body):
-        out.append(hit)
-        at = hit + 1
-    return out
+WORDS = Words(("block: [", "exit code 1", "404"), ("spot interruption",))
+BACK_ENDS_HERE = [
+    "python",
+    pytest.param("hyperscan", marks=pytest.mark.skipif(load_hyperscan() is None, reason="no hyperscan or no AVX2")),
+]
 
 
-@given(BODIES)
-def test_the_plain_scanner_finds_every_trigger_in_order(body: bytes) -> None:
-    wanted = {t.encode() for t in TRIGGERS}
-    expected = sorted({n for n in range(len(body)) if any(body.startswith(w, n) for w in wanted)})
-    assert all_hits(make_scanner(backend="find"), body) == expected
+def hit_lines(scanner: Scanner, body: bytes, start: int = 0, end: int | None = None) -> list[int]:
+    """Numbers of the lines that are hit."""
+    hits = scanner.hits(body, start, len(body) if end is None else end)
+    assert list(hits) == sorted(hits)
+    return sorted({body.count(b"\n", 0, n) for n in hits})
 
 
-@pytest.mark.skipif(load_hyperscan() is None, reason="hyperscan is an extra, and this machine lacks it or AVX2")
-@given(BODIES)
-@settings(max_examples=60)
-def test_hyperscan_hits_the_same_lines(body: bytes) -> None:
-    """Its offsets are those of the triggers' last bytes; what counts is the line."""
-    plain, fast = all_hits(make_scanner(backend="find"), body), all_hits(make_scanner(backend="hyperscan"), body)
-    assert {body.count(b"\n", 0, n) for n in fast} == {body.count(b"\n", 0, n) for n in plain}
+def lines_with(words: Iterable[str], body: bytes, caseless: Iterable[str] = ()) -> list[int]:
+    """Numbers of the lines that hold one of the words."""
+    return [
+        n
+        for n, line in enumerate(body.split(b"\n"))
+        if any(w.encode() in line for w in words) or any(w.encode() in line.lower() for w in caseless)
+    ]
 
 
+@pytest.mark.parametrize("backend", BACK_ENDS_HERE)
+@given(body=BODIES)
+@settings(max_examples=100)
+def test_every_back_end_hits_the_lines_with_triggers_and_no_other(backend: str, body: bytes) -> None:
+    expected = lines_with((*TRIGGERS, *WORDS.exact), body, WORDS.caseless)
+    assert hit_lines(make_scanner(WORDS, backend=backend), body) == expected
+
+
+@pytest.mark.parametrize("backend", BACK_ENDS_HERE)
 @given(
-    st.lists(st.text(alphabet="ab(.*[\\", min_size=3, max_size=6), min_size=1, max_size=4),
-    st.text(alphabet="ab(.*[\\\n", max_size=60),
+    extra=st.lists(st.text(alphabet="ab(.*[\\1", min_size=3, max_size=6), min_size=1, max_size=4),
+    body=st.text(alphabet="ab(.*[\\1\n", max_size=60),
 )
-def test_extra_literals_are_found_as_they_are_written(extra: list[str], text: str) -> None:
-    hits = all_hits(make_scanner(extra, backend="find"), text.encode())
-    assert [n for n in range(len(text)) if any(text.startswith(e, n) for e in extra)] == hits
+@settings(max_examples=60)
+def test_words_are_found_as_they_are_written(backend: str, extra: list[str], body: str) -> None:
+    assert hit_lines(make_scanner(Words(tuple(extra)), backend=backend), body.encode()) == lines_with(extra, body.encode())
 
 
-def test_a_scanner_can_be_loaded_again() -> None:
-    scanner = FindScanner([b"abc"])
-    assert all_hits(scanner, b"xxabc") == [2]
-    assert all_hits(scanner, b"abc abc") == [0, 4]
-    assert all_hits(scanner, b"") == []
+@pytest.mark.parametrize("backend", BACK_ENDS_HERE)
+def test_only_the_part_that_is_asked_about_is_searched(backend: str) -> None:
+    body = bytearray(b"Error 1\nquiet\nError 2\nquiet\nError 3\n")
+    scanner = make_scanner(backend=backend)
+    assert hit_lines(scanner, bytes(body), 8, len(body) - 8) == [2]
+    assert [n for n in scanner.hits(body, 8, len(body) - 8) if not 8 <= n < len(body) - 8] == []
+    assert list(scanner.hits(body, 8, 8)) == []
+
+
+def test_shapes_that_were_forgotten_are_learned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "MAX_SHAPES", 3)
+    scanner = make_scanner(backend="python")
+    bodies = [b"".join(b"line %c of %d\n" % (65 + (n + k) % 9, k) for k in range(5)) + b"Error %d\n" % n for n in range(20)]
+    assert [hit_lines(scanner, body) for body in bodies] == [[5]] * 20
+
+
+def test_a_back_end_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefilter, "load_hyperscan", lambda: None)
+    with pytest.raises(RuntimeError, match="hyperscan"):
+        make_scanner(backend="hyperscan")
+    assert type(make_scanner()) is type(make_scanner(backend="python"))
 
 
 LINES = [
@@ -144,13 +178,11 @@ LINES = [
 
 @pytest.mark.parametrize("line", LINES)
 def test_a_line_that_says_why_a_job_died_is_let_through(line: str) -> None:
-    scanner = make_scanner(backend="find")
-    scanner.load(line.encode())
-    assert scanner.next_hit(0) < len(line.encode())
+    assert hit_lines(make_scanner(backend="python"), line.encode()) == [0]
 
 
 def test_every_line_that_begins_or_decides_a_failure_of_the_corpus_is_let_through(rules) -> None:
-    scanner = make_scanner(backend="find")
+    scanner = make_scanner(backend="python")
     lost = []
     for case in all_cases():
         raw = case.read()
@@ -158,8 +190,8 @@ def test_every_line_that_begins_or_decides_a_failure_of_the_corpus_is_let_throug
         explainer.feed(raw)
         explainer.finish()
         for failure in explainer.job.failures:
-            scanner.load(raw[failure.first.start : failure.last.end])
-            if scanner.next_hit(0) >= failure.last.end - failure.first.start > 0:
+            part = raw[failure.first.start : failure.last.end]
+            if part and not scanner.hits(part, 0, len(part)):
                 lost.append((case.id, failure.first.text))
     assert lost == []
 

@@ -48,6 +48,9 @@ class Job:
     last_no: int = 0
     """Number of the log's last line."""
     dropped: int = 0
+    """Failures that were counted, not kept."""
+    passed: int = 0
+    """Bytes that looked like a failure and were not read, since each of their lines repeats one that was."""
     decision: Decision | None = None
 
     def add(self, failures: Sequence[Failure], exits: Sequence[RankExit], page: Page) -> None:
@@ -78,6 +81,7 @@ class Job:
         self.evidence += other.evidence
         self.notes += other.notes
         self.dropped += other.dropped
+        self.passed += other.passed
 
 
 @dataclass

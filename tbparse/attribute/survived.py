@@ -38,7 +38,8 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
         first, last = ends.get(id(failure.first)), ends.get(id(failure.last))
         if first is None or last is None:
             continue
-        after = [i for i in progress[bisect_right(progress, last) :][:400] if page.lines[i].no - failure.last.no <= LINES_AFTER]
+        near = bisect_right(progress, last)
+        after = [i for i in progress[near : near + 400] if page.lines[i].no - failure.last.no <= LINES_AFTER]
         enough = 1 if failure.fate == "thread" else PROGRESS_LINES
         if failure.fate == "fatal" and _uncaught(failure) and not _both_sides(page, progress, first, after):
             # Nothing above the script's own top could have caught it. What follows may be what stdout held back in
@@ -74,7 +75,8 @@ def _kind(failure: Failure) -> tuple[str | None, str, int | None]:
 def _records_after(page: Page, last: int) -> int:
     """How many quiet log records follow: a program that logs on was not ended."""
     limit = page.lines[last].no + LINES_AFTER
-    return sum(1 for i, level in page.levels.items() if i > last and level in _QUIET and page.lines[i].no <= limit)
+    end = bisect_right(page.lines, limit, last + 1, key=lambda line: line.no)
+    return sum(1 for i in range(last + 1, end) if page.levels.get(i) in _QUIET)
 
 
 def _may_survive(failure: Failure) -> bool:

@@ -173,7 +173,7 @@ def _read(explainer: Explainer, target: str, settings: Settings) -> None:
         join_log_dir(explainer, Path(target), paths=settings.paths)
         return
     source = LogSource(target)
-    for chunk in source.chunks():
+    for chunk in source.portions():
         explainer.feed(chunk)
     explainer.job.notes.extend(source.notes)
     if source.size == 0:

@@ -11,9 +11,13 @@ from typing import BinaryIO, cast
 from tbparse.errors import InputError
 from tbparse.logs.binary import binary_kind
 from tbparse.logs.compressed import HEAD, Rejoined, damage_errors, scheme_of
+from tbparse.text.portions import PORTION, portions
 
-CHUNK = 1024 * 1024
+CHUNK = PORTION
 """At most this many bytes come at a time."""
+MAX_UNPACKED = 16 * 1024**3
+MAX_RATIO = 200
+"""A compressed log that is larger than the one and grew by more than the other is read no further."""
 STDIN = "-"
 
 
@@ -31,6 +35,10 @@ class LogSource:
 
     def chunks(self) -> Iterator[bytes]:
         """The log's bytes. Raises InputError where it cannot be read, or is no log."""
+        return map(bytes, self.portions())
+
+    def portions(self) -> Iterator[bytes | bytearray]:
+        """As :meth:`chunks`, without copies: what is yielded holds until the next step, and is then filled anew."""
         with ExitStack() as stack:
             raw = self._open(stack)
             head = b""
@@ -39,14 +47,22 @@ class LogSource:
                     head += more
             except OSError as e:
                 raise InputError(f"{self.name}: cannot be read: {_reason(e)}") from None
-            whole = cast(BinaryIO, Rejoined(head, raw))
+            whole = Rejoined(head, raw)
             scheme = scheme_of(head)
+            text = cast(BinaryIO, whole)
             if scheme is not None:
                 try:
-                    whole = scheme.open(whole)
+                    text = scheme.open(text)
                 except InputError as e:
                     raise InputError(f"{self.name}: {e}") from None
-            yield from self._read(whole, scheme.name if scheme else None)
+            for data in self._read(text, scheme.name if scheme else None):
+                yield data
+                if scheme is not None and self.size > max(MAX_UNPACKED, MAX_RATIO * whole.passed):
+                    self.notes.append(
+                        f"reading stopped after {self.size} bytes: the {scheme.name} file grows more than {MAX_RATIO} times as it is"
+                        " unpacked, as a decompression bomb does; unpack it and give the log if it is one"
+                    )
+                    return
 
     def _open(self, stack: ExitStack) -> BinaryIO:
         if self.path == STDIN:
@@ -54,17 +70,17 @@ class LogSource:
                 raise InputError("standard input is closed; give the path of a log")
             return sys.stdin.buffer
         try:
-            return stack.enter_context(Path(self.path).open("rb"))
+            return cast(BinaryIO, stack.enter_context(Path(self.path).open("rb", buffering=0)))
         except OSError as e:
             raise InputError(f"{self.name}: cannot be read: {_reason(e)}{_hint(self.path, e)}") from None
         except ValueError as e:  # a NUL in the path
             raise InputError(f"{self.name}: cannot be read: {e}") from None
 
-    def _read(self, whole: BinaryIO, scheme: str | None) -> Iterator[bytes]:
-        read = getattr(whole, "read1", whole.read)
+    def _read(self, whole: BinaryIO, scheme: str | None) -> Iterator[bytes | bytearray]:
+        parts = portions(whole)
         while True:
             try:
-                data: bytes = read(CHUNK)
+                data = next(parts, None)
             except damage_errors() as e:
                 if scheme is None:
                     raise InputError(f"{self.name}: reading stopped after {self.size} bytes: {_reason(e)}") from None
@@ -72,19 +88,19 @@ class LogSource:
                     raise InputError(f"{self.name}: begins like {scheme} and cannot be unpacked: {e}") from None
                 self.notes.append(f"the {scheme} data ends or is damaged after {self.size} bytes; what came before was read")
                 return
-            if not data:
+            if data is None:
                 return
             if self.size == 0:
-                data = self._first(data, read)
+                data = self._first(data, parts)
             self.size += len(data)
             yield data
 
-    def _first(self, data: bytes, read: object) -> bytes:
+    def _first(self, data: bytes | bytearray, parts: Iterator[bytes | bytearray]) -> bytes | bytearray:
         """Enough bytes to tell text from binary data. Raises InputError for the latter."""
         with suppress(*damage_errors()):
-            while len(data) < 512 and callable(read) and (more := read(CHUNK)):
-                data += more
-        kind = binary_kind(data)
+            while len(data) < 512 and (more := next(parts, None)):
+                data = bytes(data) + more
+        kind = binary_kind(bytes(data))
         if kind is not None and not (kind.startswith("nothing but") and len(data) >= CHUNK // 2):
             raise InputError(f"{self.name}: is no log but {kind}; give the text that the job printed")
         return data

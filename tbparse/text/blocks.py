@@ -4,15 +4,20 @@ A small log is one block. A large one streams through: lines with a trigger (a t
 open a block, which takes in some lines before, and ends when enough lines have passed without a trigger. Only blocks
 are decoded and kept, so memory does not grow with the log; where blocks begin and end depends on the lines alone,
 never on how the bytes were fed.
+
+What is quiet is never copied, decoded or split: the scanner says where triggers stand, and between them only line ends
+are counted. The fed buffer may be used again afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tbparse.text.lines import UTF8, Encoding, detect_encoding
-from tbparse.text.prefilter import Scanner, make_scanner
+from tbparse.text.prefilter import Scanner, Words, make_scanner
 
 SMALL_LOG = 256 * 1024
 """A log up to this many bytes is read whole."""
@@ -20,7 +25,9 @@ LINES_BEFORE = 40
 LINES_AFTER = 40
 TAIL_LINES = 40
 MAX_HISTORY_BYTES = 256 * 1024
-MAX_BLOCK_BYTES = 2 * 1024 * 1024
+MAX_BLOCK_BYTES = 1024 * 1024
+CUT_SLACK = 64 * 1024
+"""A block may grow by so much more in search of a line after which no traceback goes on."""
 MAX_LINE_BYTES = 1024 * 1024
 """A physical line longer than this is cut into pieces of this size (with the same line number)."""
 
@@ -35,43 +42,50 @@ class Block(NamedTuple):
     """The block is the whole log."""
 
 
+NO_WORDS = Words()
+
+
+# Lines after which a failure's text is likely to go on.
+_GOES_ON = re.compile(rb'^[ \t\r\n]|File "|Traceback|   |\| |bove exception|handling of')
+
+
 class Segmenter:
-    """Cuts fed bytes into blocks. ``extra`` are further triggers; ``everything=True`` turns the prefilter off.
+    """Cuts fed bytes into blocks. ``words`` are further triggers; ``everything=True`` turns the prefilter off.
 
     ``backend`` chooses how triggers are searched, see :func:`tbparse.text.prefilter.make_scanner`.
     """
 
-    def __init__(self, extra: Sequence[str] = (), *, everything: bool = False, backend: str = "auto") -> None:
+    def __init__(self, words: Words = NO_WORDS, *, everything: bool = False, backend: str = "auto") -> None:
         self._everything = everything
         self._backend = backend
-        self._extra = tuple(extra)
+        self._words = words
         self._scanner: Scanner | None = None
         self._start = bytearray()
         self._started = False
         self.encoding: Encoding = UTF8
-        self._carry = b""
-        self._offset = 0  # of the first byte of _carry
-        self._no = 1  # line number of the first byte of _carry
-        self._open: list[bytes] = []
+        self._carry = bytearray()  # the line that is not complete
+        self._offset = 0  # of the first byte that is in no block and not passed over
+        self._no = 1  # its line number
+        self._open: list[bytes] | None = None
         self._open_bytes = 0
         self._open_offset = 0
         self._open_no = 1
         self._after_left = 0
-        self._history: list[tuple[int, int, bytes]] = []  # (offset, line number, raw line) of lines outside blocks
+        self._history = b""  # the last lines before _offset, since the last block
         self.total = 0
         self.cut_lines = 0
 
-    def feed(self, data: bytes) -> list[Block]:
-        """Blocks that are complete after these bytes."""
+    def feed(self, data: bytes | bytearray) -> list[Block]:
+        """Blocks that are complete after these bytes. They are not kept: a buffer may be filled anew for the next call."""
         self.total += len(data)
-        if not self._started:
-            self._start += data
-            if len(self._start) <= SMALL_LOG:
-                return []
-            data = bytes(self._start)
-            self._begin(data)
-            data = data[self.encoding.bom :]
-        return self._advance(data)
+        if self._started:
+            return self._advance(data, 0, len(data))
+        self._start += data
+        if len(self._start) <= SMALL_LOG:
+            return []
+        start = self._start
+        self._begin(start)
+        return self._advance(start, self.encoding.bom, len(start))
 
     def finish(self) -> list[Block]:
         """The remaining blocks: the one still open, and the last lines of the log."""
@@ -82,212 +96,208 @@ class Segmenter:
             return [Block(body, self.encoding.bom, 1, True)] if body else []
         out: list[Block] = []
         if self._carry:
-            last, self._carry = self._carry, b""
-            out += self._lines(last, self._offset, self._no)
-        if self._open:
-            out.append(self._close())
+            last, self._carry = self._carry, bytearray()
+            self._lines(last, 0, len(last), out)
+        if self._open is not None:
+            self._close(out)
         elif self._history:
-            offset, no, _ = self._history[0]
-            out.append(Block(b"".join(raw for _, _, raw in self._history), offset, no))
+            size, ends = len(self._history), self._count(self._history, 0, len(self._history))
+            out.append(Block(self._history, self._offset - size, self._no - ends))
         return out
 
-    @property
-    def last_no(self) -> int:
-        """Line number that the next byte would belong to."""
-        return self._no
-
-    def _begin(self, head: bytes) -> None:
-        self.encoding = detect_encoding(head[:4])
+    def _begin(self, head: bytes | bytearray) -> None:
+        self.encoding = detect_encoding(bytes(head[:4]))
         self._started = True
         self._start = bytearray()
         self._offset = self.encoding.bom
         if not self._everything and self.encoding.unit == 1 and len(head) > SMALL_LOG:
-            self._scanner = make_scanner(self._extra, backend=self._backend)
+            self._scanner = make_scanner(self._words, backend=self._backend)
 
-    def _advance(self, data: bytes) -> list[Block]:
-        buffer = self._carry + data if self._carry else data
-        cut = self._last_newline(buffer)
-        if cut == 0:
-            self._carry = buffer
-            return self._split_long()
-        body, self._carry = buffer[:cut], buffer[cut:]
-        offset, no = self._offset, self._no
-        self._offset += cut
-        self._no += self._count(body)
+    def _advance(self, data: bytes | bytearray, start: int, end: int) -> list[Block]:
         out: list[Block] = []
-        for piece in self._pieces(body):
-            out += self._lines(piece, offset, no)
-            offset += len(piece)
-            no += self._count(piece)
-        return out + self._split_long()
+        if self._carry and self.encoding.unit > 1:  # a portion may begin within a code unit
+            data = self._carry + data[start:end]
+            start, end, self._carry = 0, len(data), bytearray()
+        cut = self._after_last_end(data, start, end)
+        if self._carry:
+            if cut == start:
+                self._carry += memoryview(data)[start:end]
+                self._split_long(out)
+                return out
+            middle = data.find(b"\n", start, end) + 1
+            self._carry += memoryview(data)[start:middle]
+            line, self._carry, start = self._carry, bytearray(), middle
+            self._body(line, 0, len(line), out)
+        if cut > start:
+            self._body(data, start, cut, out)
+        if cut < end:
+            self._carry += memoryview(data)[cut:end]
+            self._split_long(out)
+        return out
 
-    def _pieces(self, body: bytes) -> list[bytes]:
-        """The body, with lines that are too long cut where :meth:`_split_long` would have cut them."""
-        if len(body) <= MAX_LINE_BYTES or self.encoding.unit > 1:
-            return [body]
-        pieces: list[bytes] = []
-        start = position = 0
-        while position < len(body):
-            end = body.find(b"\n", position)
-            end = len(body) - 1 if end < 0 else end
-            if end - position > MAX_LINE_BYTES:
-                if position > start:
-                    pieces.append(body[start:position])
-                while end - position > MAX_LINE_BYTES:
-                    pieces.append(body[position : position + MAX_LINE_BYTES])
-                    position += MAX_LINE_BYTES
-                    self.cut_lines += 1
-                start = position
-            position = end + 1
-        pieces.append(body[start:])
-        return pieces
+    def _body(self, data: bytes | bytearray, start: int, end: int, out: list[Block]) -> None:
+        """Whole lines; those that are too long in pieces."""
+        for first, last in self._pieces(data, start, end):
+            self._lines(data, first, last, out)
 
-    def _last_newline(self, buffer: bytes) -> int:
-        """Length of the part that ends with the last line end."""
+    def _pieces(self, data: bytes | bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Where to cut, so that each part has lines of tolerable length, or is a piece of one."""
+        position = start
+        while end - position > MAX_LINE_BYTES:
+            after = self._after_last_end(data, position, position + MAX_LINE_BYTES + self.encoding.unit)
+            if after > position:
+                position = after
+                continue
+            if position > start:
+                yield start, position
+            yield position, position + MAX_LINE_BYTES
+            self.cut_lines += 1
+            position = start = position + MAX_LINE_BYTES
+        if end > start:
+            yield start, end
+
+    def _after_last_end(self, data: bytes | bytearray, start: int, end: int) -> int:
+        """Where the last line end between the two is over; ``start`` where none is."""
         unit, newline = self.encoding.unit, self.encoding.newline
-        at = buffer.rfind(newline)
-        while at != -1 and at % unit:
-            at = buffer.rfind(newline, 0, at)
-        return 0 if at == -1 else at + unit
+        at = data.rfind(newline, start, end)
+        while at != -1 and (at - start) % unit:
+            at = data.rfind(newline, start, at + unit - 1)
+        return start if at == -1 else at + unit
 
-    def _count(self, body: bytes) -> int:
+    def _count(self, data: bytes | bytearray, start: int, end: int) -> int:
         if self.encoding.unit == 1:
-            return body.count(b"\n")
-        return sum(1 for _ in _aligned(body, self.encoding))
+            return data.count(b"\n", start, end)
+        unit, newline = self.encoding.unit, self.encoding.newline
+        ends, at = 0, data.find(newline, start, end)
+        while at != -1:
+            aligned = (at - start) % unit == 0
+            ends += aligned
+            at = data.find(newline, at + (unit if aligned else 1), end)
+        return ends
 
-    def _split_long(self) -> list[Block]:
+    def _split_long(self, out: list[Block]) -> None:
         """Pieces of a line that has no end in sight, so that one endless line does not fill the memory."""
-        out: list[Block] = []
         while len(self._carry) > MAX_LINE_BYTES:
             self.cut_lines += 1
-            piece, self._carry = self._carry[:MAX_LINE_BYTES], self._carry[MAX_LINE_BYTES:]
-            out += self._lines(piece, self._offset, self._no)
-            self._offset += len(piece)
-        return out
+            piece = bytes(memoryview(self._carry)[:MAX_LINE_BYTES])
+            del self._carry[:MAX_LINE_BYTES]
+            self._lines(piece, 0, len(piece), out)
 
-    def _lines(self, body: bytes, offset: int, no: int) -> list[Block]:
+    def _lines(self, data: bytes | bytearray, start: int, end: int, out: list[Block]) -> None:
         """Run the block rules over whole lines (the very last one may lack its line end)."""
-        out: list[Block] = []
-        position, size = 0, len(body)
-        hit = self._next_hit(body, 0)
-        while position < size:
-            if self._open:
-                line_end = self._line_end(body, hit) if hit < size else size
-                # Dense hits are the common case inside a block: the next line is asked before forty are counted.
-                near = hit < size and hit < self._line_end(body, position)
-                quiet_end, quiet_lines = (line_end, 0) if near else self._skip(body, position, self._after_left)
-                if near or hit < quiet_end:
-                    self._extend(body[position:line_end])
-                    no += self._count(body[position:line_end])
-                    position, self._after_left = line_end, LINES_AFTER
-                    hit = self._next_hit(body, position)
-                    if self._open_bytes > MAX_BLOCK_BYTES:
-                        out.append(self._close())
-                else:
-                    self._extend(body[position:quiet_end])
-                    no += self._count(body[position:quiet_end])
-                    position = quiet_end
-                    self._after_left -= quiet_lines
-                    if self._after_left <= 0:
-                        out.append(self._close())
-            elif hit >= size:
-                self._remember(body, position, size, offset, no)
-                break
-            else:
-                start = self._line_start(body, hit, position)
-                if start > position:
-                    self._remember(body, position, start, offset, no)
-                    no += self._count(body[position:start])
-                before = self._history[-LINES_BEFORE:]
-                self._history = []
-                self._open_offset, self._open_no = (before[0][0], before[0][1]) if before else (offset + start, no)
-                self._extend(b"".join(raw for _, _, raw in before))
+        base, self._offset = self._offset - start, self._offset + end - start
+        if self._scanner is None:
+            if self._open is None:
+                self._begin_block(b"", base + start, self._no)
+            self._no += self._count(data, start, end)
+            self._extend(data, start, end, base, out)
+            return
+        hits = self._scanner.hits(data, start, end)
+        position = counted = start
+        i = 0
+        while position < end:
+            if self._open is None:
+                line = max(position, data.rfind(b"\n", position, hits[i]) + 1) if i < len(hits) else end
+                self._remember(data, position, line)
+                position = line
+                if line < end:
+                    self._no += data.count(b"\n", counted, line)
+                    counted = line
+                    before = self._history
+                    self._begin_block(before, base + line - len(before), self._no - before.count(b"\n"))
+                continue
+            reach, lines = self._reach(data, position, end)
+            beyond = bisect_left(hits, reach, i)
+            if beyond > i:
+                reach = self._line_end(data, hits[beyond - 1], end)
+                i = beyond
                 self._after_left = LINES_AFTER
-                position = start
-                self._extend(b"")
-                self._mark_open()
-        return out
+            else:
+                self._after_left -= lines
+            self._extend(data, position, reach, base, out)
+            position = reach
+            if self._after_left <= 0:
+                self._close(out)
+        self._no += data.count(b"\n", counted, end)
 
-    def _mark_open(self) -> None:
-        if not self._open:
-            self._open.append(b"")
+    def _line_end(self, data: bytes | bytearray, at: int, end: int) -> int:
+        """Where the line that holds ``at`` is over."""
+        unit, newline = self.encoding.unit, self.encoding.newline
+        found = data.find(newline, at, end)
+        while found != -1 and (found - at) % unit:
+            found = data.find(newline, found + 1, end)
+        return end if found == -1 else found + unit
 
-    def _next_hit(self, body: bytes, position: int) -> int:
-        if self._scanner is None or position >= len(body):
-            return position
-        if position == 0:
-            self._scanner.load(body)
-        return self._scanner.next_hit(position)
-
-    def _line_end(self, body: bytes, at: int) -> int:
-        if self.encoding.unit > 1:
-            unit, newline = self.encoding.unit, self.encoding.newline
-            end = body.find(newline, max(0, at - unit + 1))
-            while end != -1 and end % unit:
-                end = body.find(newline, end + 1)
-            return len(body) if end == -1 else end + unit
-        end = body.find(b"\n", at)
-        return len(body) if end < 0 else end + 1
-
-    def _line_start(self, body: bytes, at: int, low: int) -> int:
-        if self.encoding.unit > 1:
-            return at
-        return max(low, body.rfind(b"\n", low, at) + 1)
-
-    def _skip(self, body: bytes, position: int, count: int) -> tuple[int, int]:
-        """Where ``count`` more lines end, and how many there were."""
-        done = 0
-        while done < count and position < len(body):
-            position = self._line_end(body, position)
+    def _reach(self, data: bytes | bytearray, position: int, end: int) -> tuple[int, int]:
+        """Where the lines that still belong to the open block are over, and how many there are."""
+        done, wanted = 0, self._after_left
+        find = data.find
+        while done < wanted and position < end:
+            position = find(b"\n", position, end) + 1 or end
             done += 1
         return position, done
 
-    def _extend(self, raw: bytes) -> None:
-        if raw:
-            self._open.append(raw)
-            self._open_bytes += len(raw)
+    def _begin_block(self, before: bytes, offset: int, no: int) -> None:
+        self._open = [before] if before else []
+        self._open_bytes = len(before)
+        self._open_offset, self._open_no = offset, no
+        self._after_left = LINES_AFTER
+        self._history = b""
 
-    def _close(self) -> Block:
-        block = Block(b"".join(self._open), self._open_offset, self._open_no)
-        self._open, self._open_bytes = [], 0
-        self._history = []
-        return block
-
-    def _remember(self, body: bytes, start: int, end: int, offset: int, no: int) -> None:
-        """Keep the last lines of a quiet stretch: what comes before a block, or ends the log."""
-        low = end
-        kept = 0
-        while low > start and kept < TAIL_LINES:
-            previous = body.rfind(b"\n", start, low - 1)
-            low = start if previous < 0 else previous + 1
-            kept += 1
-        first_no = no + body.count(b"\n", start, low)
-        rows: list[tuple[int, int, bytes]] = []
-        position = low
-        while position < end:
-            stop = body.find(b"\n", position, end)
-            stop = end if stop < 0 else stop + 1
-            rows.append((offset + position, first_no, body[position:stop]))
-            position = stop
-            first_no += 1
-        self._history = (self._history + rows)[-TAIL_LINES:]
-        spare = sum(len(raw) for _, _, raw in self._history) - MAX_HISTORY_BYTES
-        while spare > 0:  # whole lines go first, then the head of the oldest that is left
-            first_offset, first_line, raw = self._history[0]
-            if len(raw) <= spare and len(self._history) > 1:
-                del self._history[0]
+    def _extend(self, data: bytes | bytearray, start: int, end: int, base: int, out: list[Block]) -> None:
+        """Take lines into the open block; one that grows too large is passed on, and the next takes over where it ended."""
+        while self._open is not None:
+            room = MAX_BLOCK_BYTES - self._open_bytes
+            if end - start <= room:
+                cut = end
             else:
-                self._history[0] = (first_offset + spare, first_line, raw[spare:])
-            spare -= min(spare, len(raw))
+                # The room left is a whole number of code units: so are blocks and lines.
+                cut = self._line_end(data, start + max(0, room), end)
+                while self._open_bytes + cut - start < MAX_BLOCK_BYTES + CUT_SLACK and cut < end and self._goes_on(data, start, cut):
+                    cut = self._line_end(data, cut, end)
+            self._open.append(bytes(memoryview(data)[start:cut]))
+            self._open_bytes += cut - start
+            full = self._open_bytes > MAX_BLOCK_BYTES
+            if full and (self._open_bytes >= MAX_BLOCK_BYTES + CUT_SLACK or not self._goes_on(data, start, cut)):
+                left = self._after_left
+                no = self._close(out)
+                self._begin_block(b"", base + cut, no)
+                self._after_left = left
+            start = cut
+            if start == end:
+                return
 
+    def _goes_on(self, data: bytes | bytearray, start: int, cut: int) -> bool:
+        """Whether the line that ends at ``cut`` has more to come."""
+        if self.encoding.unit > 1:
+            return False
+        line = data.rfind(b"\n", start, cut - 1) + 1 or start
+        return _GOES_ON.search(data, line, min(cut, line + 4096)) is not None
 
-def _aligned(body: bytes, encoding: Encoding) -> list[int]:
-    """Ends of lines (past the line end) of wide text."""
-    ends, at = [], body.find(encoding.newline)
-    while at != -1:
-        if at % encoding.unit == 0:
-            ends.append(at + encoding.unit)
-            at = body.find(encoding.newline, at + encoding.unit)
+    def _close(self, out: list[Block]) -> int:
+        """Pass the open block on; the line number after it."""
+        raw = b"".join(self._open or ())
+        if raw:
+            out.append(Block(raw, self._open_offset, self._open_no))
+        self._open, self._open_bytes = None, 0
+        self._history = b""
+        return self._open_no + self._count(raw, 0, len(raw))
+
+    def _remember(self, data: bytes | bytearray, start: int, end: int) -> None:
+        """Keep the last lines of a quiet stretch: what comes before a block, or ends the log."""
+        low, kept = _last_lines(data, start, end, TAIL_LINES)
+        if kept >= TAIL_LINES:
+            recent = bytes(memoryview(data)[low:end])
         else:
-            at = body.find(encoding.newline, at + 1)
-    return ends
+            recent = self._history + bytes(memoryview(data)[start:end])
+            recent = recent[_last_lines(recent, 0, len(recent), TAIL_LINES)[0] :]
+        self._history = recent[-MAX_HISTORY_BYTES:]
+
+
+def _last_lines(data: bytes | bytearray, start: int, end: int, count: int) -> tuple[int, int]:
+    """Where the last ``count`` lines before ``end`` begin, and how many there are."""
+    low, kept = end, 0
+    while low > start and kept < count:
+        low = data.rfind(b"\n", start, low - 1) + 1 or start
+        kept += 1
+    return low, kept

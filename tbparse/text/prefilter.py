@@ -1,18 +1,20 @@
-"""Where in a buffer a line could matter: the next occurrence of any trigger.
+"""Where in a buffer a line could matter: every line that holds a trigger.
 
-Triggers are short stems, so that a few of them cover every wording. With hyperscan installed (the extra
-``fast``) one pass finds them all; without it each is searched by ``bytes.find``, which is slower and gives the same
-answer. hyperscan's x86 wheels need AVX2 and crash without it, so the processor is asked before the import.
+Triggers are short stems, so that a few of them cover every wording, and the literals of the rules. Two back ends find
+them, and agree on the lines: hyperscan (the extra ``fast``; one pass at memory speed, without the GIL) and plain
+Python (:mod:`tbparse.text.shapes`). hyperscan's x86 wheels need AVX2 and crash without it, so the processor is asked
+before the import.
 """
 
 from __future__ import annotations
 
 import platform
-from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from tbparse.text.shapes import ShapeScanner
 
 TRIGGERS: tuple[str, ...] = (
     "rror", "ERROR", "xception", "raceback", 'File "', "nterrupt", "atal", "FATAL", "ailed", "AILED", "illed", "xit", "eturn code", "CANCELLED", "reempt", "vict", "oom", "OOM", "ut of memory", "NVRM",
@@ -22,67 +24,42 @@ TRIGGERS: tuple[str, ...] = (
 )  # fmt: skip
 
 
+class Words(NamedTuple):
+    """What is searched for: texts as written, and texts in lower case whose case does not matter."""
+
+    exact: tuple[str, ...] = ()
+    caseless: tuple[str, ...] = ()
+
+
 class Scanner(Protocol):
     """Looks through one buffer at a time."""
 
-    def load(self, body: bytes) -> None:
-        """Take the buffer that the next questions are about."""
+    def hits(self, body: bytes | bytearray, start: int, end: int) -> Sequence[int]:
+        """Offsets into ``body`` between ``start`` and ``end``, growing: at least one in each line with a trigger, none in another.
 
-    def next_hit(self, position: int) -> int:
-        """Offset of the first trigger at or after ``position``, or the buffer's length. Positions only grow."""
+        ``start`` is the start of a line.
+        """
         ...
 
 
-class FindScanner:
-    """The back end that is always there: one ``bytes.find`` a trigger, repeated only where it was passed."""
-
-    def __init__(self, literals: Sequence[bytes]) -> None:
-        self._literals = tuple(literals)
-        self._body = b""
-        self._next: list[int] = []
-
-    def load(self, body: bytes) -> None:
-        self._body = body
-        size = len(body)
-        self._next = [at if (at := body.find(x)) >= 0 else size for x in self._literals]
-
-    def next_hit(self, position: int) -> int:
-        ahead = self._next
-        first = min(ahead)
-        if first >= position:
-            return first
-        body, size = self._body, len(self._body)
-        for i, at in enumerate(ahead):
-            if at < position:
-                found = body.find(self._literals[i], position)
-                ahead[i] = found if found >= 0 else size
-        return min(ahead)
-
-
 class HyperscanScanner:
-    """One hyperscan pass a buffer; hits are kept as offsets of the triggers' last bytes."""
+    """One hyperscan pass a buffer; a hit is the offset of a trigger's last byte."""
 
-    def __init__(self, literals: Sequence[bytes], hyperscan: Any) -> None:
+    def __init__(self, literals: Sequence[bytes], caseless: Sequence[bytes], hyperscan: Any) -> None:
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        expressions = [_quote(x) for x in literals]
-        self._database.compile(
-            expressions=expressions,
-            ids=list(range(len(expressions))),
-            elements=len(expressions),
-            flags=[hyperscan.HS_FLAG_SINGLEMATCH * 0] * len(expressions),
-        )
-        self._hits: list[int] = []
-        self._size = 0
+        expressions = [_quote(x) for x in (*literals, *caseless)]
+        flags = [0] * len(literals) + [hyperscan.HS_FLAG_CASELESS] * len(caseless)
+        self._database.compile(expressions=expressions, ids=list(range(len(expressions))), elements=len(expressions), flags=flags)
 
-    def load(self, body: bytes) -> None:
-        hits: list[int] = []
-        append = hits.append
-        self._database.scan(body, match_event_handler=lambda _i, _start, end, _flags, _context: append(end - 1))
-        self._hits, self._size = hits, len(body)
+    def hits(self, body: bytes | bytearray, start: int, end: int) -> Sequence[int]:
+        found: list[int] = []
+        append, before = found.append, start - 1
 
-    def next_hit(self, position: int) -> int:
-        i = bisect_left(self._hits, position)
-        return self._hits[i] if i < len(self._hits) else self._size
+        def on_match(_id: int, _from: int, to: int, _flags: int, _context: object) -> None:
+            append(before + to)
+
+        self._database.scan(memoryview(body)[start:end], match_event_handler=on_match)
+        return found
 
 
 def _quote(literal: bytes) -> bytes:
@@ -105,21 +82,34 @@ def load_hyperscan() -> Any | None:
     return hyperscan
 
 
+BACK_ENDS = ("auto", "hyperscan", "python")
+
+
 @lru_cache(maxsize=8)
-def _literals(extra: tuple[str, ...]) -> tuple[bytes, ...]:
+def _literals(words: Words) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
     """Triggers as bytes, without those that contain a shorter one."""
-    wanted = sorted({t.encode() for t in (*TRIGGERS, *extra)}, key=len)
+    exact = _shortest({t.encode() for t in (*TRIGGERS, *words.exact)})
+    return exact, _shortest({t.lower().encode() for t in words.caseless})
+
+
+def _shortest(wanted: set[bytes]) -> tuple[bytes, ...]:
     kept: list[bytes] = []
-    for x in wanted:
-        if not any(k in x for k in kept):
+    for x in sorted(wanted, key=len):
+        if x and not any(k in x for k in kept):
             kept.append(x)
     return tuple(kept)
 
 
-def make_scanner(extra: Sequence[str] = (), *, backend: str = "auto") -> Scanner:
-    """A scanner for the triggers and ``extra`` ones. ``backend``: ``auto``, ``find`` or ``hyperscan``."""
-    literals = _literals(tuple(extra))
-    module = load_hyperscan() if backend != "find" else None
-    if backend == "hyperscan" and module is None:
-        raise RuntimeError("hyperscan is not installed, or this processor lacks AVX2")
-    return FindScanner(literals) if module is None else HyperscanScanner(literals, module)
+def make_scanner(words: Words = Words(), *, backend: str = "auto") -> Scanner:  # noqa: B008 - immutable
+    """A scanner for the triggers and ``words``. ``backend``: one of :data:`BACK_ENDS`.
+
+    Raises RuntimeError for a back end that is not installed, or that this processor cannot run.
+    """
+    exact, caseless = _literals(words)
+    if backend in ("auto", "hyperscan"):
+        module = load_hyperscan()
+        if module is not None:
+            return HyperscanScanner(exact, caseless, module)
+        if backend == "hyperscan":
+            raise RuntimeError("hyperscan is not installed, or this processor lacks AVX2")
+    return ShapeScanner(exact, caseless)
