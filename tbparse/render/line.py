@@ -17,7 +17,7 @@ _MEANING = {
 
 
 def one_line(answer: RootCause) -> str:
-    """``ValueError: the real cause, at train.py:1 in <module>, on rank 3 [real: …]``: no control characters, at most some 450 cells."""
+    """``ValueError: the real cause, at train.py:1 in <module>, on rank 3 [real: …]``: no control characters."""
     if answer.verdict == "clean":
         return f"{_MEANING['clean']} [clean]"
     first = (answer.message or "").strip("\n").split("\n", 1)[0].strip()

@@ -10,7 +10,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from tbparse.launch.place import fill_place
+from tbparse.launching.place import fill_place
 from tbparse.model import RootCause, signal_name
 from tbparse.records import NO_TAGS, Tags
 
