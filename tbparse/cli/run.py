@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tbparse.attribute.origin import PathSettings
     from tbparse.engine import Explainer
     from tbparse.launching.attempt import Ended
+    from tbparse.launching.recording import Recording
     from tbparse.launching.sinks import LogFile
     from tbparse.model import RootCause
 
@@ -127,9 +128,11 @@ def _settings(
         raise UsageError(f"--stdout {stdout}: choose one of tee, inherit")
     startup.load_model()
     from tbparse.attribute.origin import PathSettings
-    from tbparse.ruleset.match import builtin_rules
 
-    builtin_rules(profile)  # refuses a profile that does not exist
+    if profile != "job":
+        from tbparse.ruleset.match import builtin_rules
+
+        builtin_rules(profile)  # refuses a profile that does not exist
     roots = PathSettings(tuple(user_path or ()), tuple(library_path or ()))
     return Settings(
         log, cast("Literal['auto', 'yes', 'no']", pty), cast("Literal['tee', 'inherit']", stdout), grace, profile, roots
@@ -146,45 +149,46 @@ class _StartError(TbparseError):
 
 def _run(command: list[str], settings: Settings, fmt: str, *, by_verdict: bool) -> int:
     """Run it, explain it in the format ``fmt`` (``""``: not at all), and return what to exit with."""
-    from tbparse.engine import Explainer
     from tbparse.launching.sinks import LogFile
 
-    explainer = Explainer(profile=settings.profile, paths=settings.paths)
-    startup.end()
     file = LogFile(settings.log) if settings.log is not None else None
     try:
-        ended, answer = _attempt(command, settings, explainer, file)
+        ended, recording = _attempt(command, settings, file)
     finally:
         if file is not None:
             file.close()
+    answer = recording.finish(ended.returncode)
     code = ended.returncode if ended.returncode >= 0 else 128 - ended.returncode
     if fmt:
         for note in ended.notes:
             message(f"tbparse: {note}")
         if ended.returncode or answer.verdict != "clean":
-            _explain(answer, explainer, fmt, settings.log)
+            _explain(answer, recording.explainer, fmt, settings.log)
     return BY_VERDICT[answer.verdict] if by_verdict else code
 
 
-def _attempt(command: list[str], settings: Settings, explainer: Explainer, file: LogFile | None) -> tuple[Ended, RootCause]:
-    """One run of the command, and why it ended."""
+def _attempt(command: list[str], settings: Settings, file: LogFile | None) -> tuple[Ended, Recording]:
+    """One run of the command, and what it printed."""
     from tbparse.launching.attempt import run_once
     from tbparse.launching.place import place_of
     from tbparse.launching.recording import Recording
 
-    recording = Recording(explainer, place=place_of(os.environ))
+    def make_explainer() -> Explainer:
+        from tbparse.engine import Explainer
+
+        made = Explainer(profile=settings.profile, paths=settings.paths)
+        startup.end()
+        return made
+
+    recording = Recording(make_explainer, place=place_of(os.environ))
+    recording.warm()
     try:
-        ended = run_once(
-            command,
-            recording,
-            stdout=settings.stdout,
-            pty=settings.pty,
-            log=file,
-            grace_s=settings.grace_s,
-        )
+        ended = run_once(command, recording, stdout=settings.stdout, pty=settings.pty, log=file, grace_s=settings.grace_s)
     except OSError as e:
         raise _cannot_start(command[0], e) from None
-    return ended, recording.finish(ended.returncode)
+    finally:
+        recording.drain()
+    return ended, recording
 
 
 def _cannot_start(program: str, error: OSError) -> _StartError:

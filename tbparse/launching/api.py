@@ -79,6 +79,7 @@ def launch(
     file = LogFile(log) if log is not None else None
     try:
         recording = Recording(head=head, tail=tail, place=place_of(os.environ if env is None else env))
+        recording.warm()
         try:
             ended = run_once(cmd, recording, env=env, cwd=cwd, stdout=stdout, pty=pty, log=file, grace_s=grace_s)
         finally:
