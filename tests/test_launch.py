@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from launching import BOOM, DEADLINE_S, await_gone, await_state, clean_env, parent, python, read_line, started
 
 import tbparse
-from launching import BOOM, DEADLINE_S, await_gone, await_state, clean_env, parent, python, read_line, started
 from tbparse import Completed, LaunchError, UsageError, launch
 from tbparse.launching.pump import Pump
 

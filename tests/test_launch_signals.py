@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from launching import TBPARSE, Terminal, await_gone, await_state, clean_env, parent, python, read_line, started
 
 FAMILY = """
