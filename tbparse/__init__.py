@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tbparse.errors import RuleError as RuleError
     from tbparse.errors import TbparseError as TbparseError
     from tbparse.errors import UsageError as UsageError
+    from tbparse.launching.capture import capture as capture
     from tbparse.model import RootCause as RootCause
 
 _HOMES = {
@@ -27,6 +28,7 @@ _HOMES = {
     "RuleError": "tbparse.errors",
     "TbparseError": "tbparse.errors",
     "UsageError": "tbparse.errors",
+    "capture": "tbparse.launching.capture",
     "classify": "tbparse.engine",
 }
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "TbparseError",
     "UsageError",
     "__version__",
+    "capture",
     "classify",
 ]
 
