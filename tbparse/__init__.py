@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tbparse.errors import UsageError as UsageError
     from tbparse.launching.api import Completed as Completed
     from tbparse.launching.api import launch as launch
+    from tbparse.launching.capture import capture as capture
     from tbparse.launching.errors import LaunchError as LaunchError
     from tbparse.model import RootCause as RootCause
 
@@ -32,6 +33,7 @@ _HOMES = {
     "RuleError": "tbparse.errors",
     "TbparseError": "tbparse.errors",
     "UsageError": "tbparse.errors",
+    "capture": "tbparse.launching.capture",
     "classify": "tbparse.engine",
     "launch": "tbparse.launching.api",
 }
@@ -46,6 +48,7 @@ __all__ = [
     "TbparseError",
     "UsageError",
     "__version__",
+    "capture",
     "classify",
     "launch",
 ]
