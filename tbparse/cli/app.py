@@ -12,6 +12,7 @@ from tbparse.cli.terminal import write
 
 COMMANDS = {
     "explain": "tbparse.cli.explain:explain",
+    "run": "tbparse.cli.run:run",
     "rules": "tbparse.cli.rules:app",
     "schema": "tbparse.cli.schema:schema",
     "doctor": "tbparse.cli.doctor:doctor",
@@ -37,12 +38,13 @@ def build(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(main)
     asked = arguments[0] if arguments and arguments[0] in COMMANDS else None
     for name in COMMANDS if asked is None else (asked,):
-        module, _, attribute = COMMANDS[name].partition(":")
-        command = getattr(import_module(module), attribute)
+        home, _, attribute = COMMANDS[name].partition(":")
+        module = import_module(home)
+        command = getattr(module, attribute)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command(name)(command)
+            app.command(name, context_settings=getattr(module, "CONTEXT", None))(command)
     return app
 
 
