@@ -94,12 +94,15 @@ def open_watch(watch: Watch) -> None:
 
 
 def close_watch(watch: Watch) -> None:
-    """End it. Nothing of what was patched stays once the last watch has ended."""
+    """End it: its children are the next outer watch's too. Nothing of what was replaced stays once the last watch has ended."""
     with _lock:
         if watch in _watches:
             _watches.remove(watch)
         if not _watches:
             _uninstall()
+        outer = next((w for w in reversed(_watches) if (w.thread, w.pid) == (watch.thread, watch.pid)), None)
+    for child in watch.children if outer is not None else ():
+        outer.keep(child)
 
 
 def _current() -> Watch | None:

@@ -126,8 +126,8 @@ class Channel:
 def open_channel(number: int, child: Child, stdout: int | None = None) -> Channel | None:
     """A channel in place of this process's descriptor ``number``. None where the system gives none.
 
-    ``stdout``: the descriptor that the child inherits as its stdout. Where both are one terminal the channel is for both: a progress
-    bar on stderr clears its line, text goes to stdout, the bar is drawn again, and all that in this order.
+    ``stdout``: the descriptor that the child inherits as its stdout. Where both are one terminal the channel is for both: a
+    progress bar on stderr clears its line, text goes to stdout, the bar is drawn again, and all that in this order.
     """
     try:
         out: int | None = os.dup(number)
