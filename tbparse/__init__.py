@@ -17,12 +17,17 @@ if TYPE_CHECKING:
     from tbparse.errors import RuleError as RuleError
     from tbparse.errors import TbparseError as TbparseError
     from tbparse.errors import UsageError as UsageError
+    from tbparse.launching.api import Completed as Completed
+    from tbparse.launching.api import launch as launch
     from tbparse.launching.capture import capture as capture
+    from tbparse.launching.errors import LaunchError as LaunchError
     from tbparse.model import RootCause as RootCause
 
 _HOMES = {
+    "Completed": "tbparse.launching.api",
     "Explainer": "tbparse.engine",
     "InputError": "tbparse.errors",
+    "LaunchError": "tbparse.launching.errors",
     "PathSettings": "tbparse.attribute.origin",
     "RootCause": "tbparse.model",
     "RuleError": "tbparse.errors",
@@ -30,10 +35,13 @@ _HOMES = {
     "UsageError": "tbparse.errors",
     "capture": "tbparse.launching.capture",
     "classify": "tbparse.engine",
+    "launch": "tbparse.launching.api",
 }
 __all__ = [
+    "Completed",
     "Explainer",
     "InputError",
+    "LaunchError",
     "PathSettings",
     "RootCause",
     "RuleError",
@@ -42,6 +50,7 @@ __all__ = [
     "__version__",
     "capture",
     "classify",
+    "launch",
 ]
 
 
