@@ -1,3 +1,4 @@
+# ruff: noqa: PT012 - what is tested is a block of several statements
 """``capture()`` around launches in this process: what a child died of is on the exception, and nothing else changes."""
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import tbparse
 from tbparse.launching.capture_children import Watch, close_watch, open_watch
 
 pytest_plugins = ["pytester"]
+BLOCK = "import subprocess, tbparse\nwith tbparse.capture():\n    subprocess.check_call({!r})\n"
 BOOM = 'raise ValueError("the real cause")\n'
 WATCHED = ("__init__", "wait", "poll")
 
@@ -61,7 +63,7 @@ def test_the_exception_carries_text_and_cause_and_the_terminal_shows_the_traceba
 
 
 def test_a_traceback_of_the_parent_names_the_cause(boom, capfd):
-    script = f"import subprocess, tbparse\nwith tbparse.capture():\n    subprocess.check_call({boom!r})\n"
+    script = BLOCK.format(boom)
     done = subprocess.run(_python(script), capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert done.stderr.count("Traceback (most recent call last)") == 2
@@ -72,9 +74,7 @@ def test_a_traceback_of_the_parent_names_the_cause(boom, capfd):
 def test_stdout_is_left_alone_and_stderr_appears_while_the_child_runs(tmp_path):
     """Read through the real descriptors of another process, line by line, while the child still waits."""
     child = "import sys; print('out', flush=True); print('first', file=sys.stderr); input(); sys.exit('last')"
-    script = (
-        f"import subprocess, sys, tbparse\nwith tbparse.capture():\n    subprocess.check_call([sys.executable, '-c', {child!r}])\n"
-    )
+    script = BLOCK.format([sys.executable, "-c", child])
     with subprocess.Popen(_python(script), stdin=-1, stdout=-1, stderr=-1, text=True) as parent:
         assert parent.stderr.readline() == "first\n"
         assert parent.stdout.readline() == "out\n"
@@ -168,9 +168,8 @@ def test_an_interrupt_is_explained_only_when_it_is_asked_for():
 
 
 def test_blocks_nest(boom, capfd):
-    with pytest.raises(subprocess.CalledProcessError) as e, tbparse.capture() as outer:
-        with tbparse.capture() as inner:
-            subprocess.check_call(boom)
+    with pytest.raises(subprocess.CalledProcessError) as e, tbparse.capture() as outer, tbparse.capture() as inner:
+        subprocess.check_call(boom)
     assert outer.root_cause is inner.root_cause is e.value.root_cause
     assert outer.stderr == inner.stderr == e.value.stderr
     assert len(e.value.__notes__) == 1
@@ -410,6 +409,12 @@ def test_a_block_that_launches_nothing_loads_nothing():
     assert done.stdout.strip() == "[]", done.stderr
 
 
+def test_children_that_end_well_cost_no_reading():
+    script = BLOCK.format(["sh", "-c", "echo a warning >&2"]) + "import sys\nprint('tbparse.engine' in sys.modules)\n"
+    done = subprocess.run(_python(script), capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("False\n", "a warning\n")
+
+
 def test_a_closed_stderr_does_not_hinder_the_child(boom):
     script = (
         "import os, subprocess, tbparse\nos.close(2)\n"
@@ -424,9 +429,7 @@ def test_a_reader_that_went_away_does_not_hurt_the_child(tmp_path):
     """``launch | head``: the far end closes; the child writes on and ends as it would."""
     marker = tmp_path / "ended"
     child = f"import sys\nfor n in range(50000): print('line', n, file=sys.stderr)\nopen({str(marker)!r}, 'w').close()"
-    script = (
-        f"import subprocess, sys, tbparse\nwith tbparse.capture():\n    subprocess.check_call([sys.executable, '-c', {child!r}])\n"
-    )
+    script = BLOCK.format([sys.executable, "-c", child])
     with subprocess.Popen(_python(script), stderr=subprocess.PIPE) as parent:
         parent.stderr.readline()
         parent.stderr.close()
@@ -467,8 +470,9 @@ def test_a_terminal_shows_the_same_with_and_without(tmp_path):
     """Progress bars stay in place: the child has a terminal, and stdout and stderr keep their order."""
     (tmp_path / "child.py").write_text(TERMINAL)
     shown = []
+    child = [sys.executable, str(tmp_path / "child.py")]
     for block in ("contextlib.nullcontext()", "tbparse.capture()"):
-        script = f"import contextlib, subprocess, sys, tbparse\nwith {block}: subprocess.call([sys.executable, {str(tmp_path / 'child.py')!r}])"
+        script = f"import contextlib, subprocess, tbparse\nwith {block}: subprocess.call({child!r})"
         shown.append(_in_terminal(_python(script)))
     assert shown[0] == shown[1]
     assert b"out True" in shown[0]
@@ -498,7 +502,7 @@ def test_it_works_in_every_capture_mode_of_pytest(mode, pytester, monkeypatch):
         done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:randomly", mode, "test_it.py")
         done.assert_outcomes(passed=1, failed=1)
         text = done.outlines + done.errlines
-        shown.append([sum("ValueError: the real cause" == x for x in t) for t in (done.outlines, done.errlines, text)])
+        shown.append([sum(x == "ValueError: the real cause" for x in t) for t in (done.outlines, done.errlines, text)])
     assert shown[0] == shown[1]
     assert shown[0][2] >= 1
 

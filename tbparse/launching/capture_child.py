@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,7 +38,8 @@ class Child:
         self._returncode: int | None = None
         self.ended_at: float | None = None
         self.files: list[OwnFile] = []
-        self.recording = ChildRecording(self, rules, head, tail)
+        self.recording = Recording(partial(_engine, rules, place), head=head, tail=tail, place=place)
+        self.recorded = True
         self.channel: Channel | None = None
 
     @property
@@ -48,7 +50,7 @@ class Child:
     def close(self) -> None:
         """The block has ended: record nothing more, and let go of the process."""
         self._returncode, self.popen = self.returncode, None
-        self.recording.drain()
+        self.recorded = False  # not drained: of a child that nobody asks about nothing is read
 
     def running(self) -> bool:
         """Whether the process is still there. One that has ended but was not waited for is not."""
@@ -67,26 +69,16 @@ class Child:
         return f"{rank}process {self.pid}"
 
 
-class ChildRecording(Recording):
-    """A recording whose engine knows the child's rank, and is made when it is first needed."""
-
-    def __init__(self, child: Child, rules: RuleSet | None, head: int, tail: int) -> None:
-        super().__init__(head=head, tail=tail, place=child.place)
-        self._child, self._rules = child, rules
-
-    @property
-    def explainer(self) -> Explainer:
-        if self._explainer is None:
-            from tbparse.engine import Explainer
-
-            self._explainer = Explainer(rules=self._rules, tags=self._child.place)
-        return self._explainer
-
-
 def new_child(command: object, environ: Mapping[str, str], rules: RuleSet | None, head: int | None, tail: int | None) -> Child:
     """A child that is about to be started with this environment. ``head``, ``tail``: bytes to keep, None for the usual."""
     place = Tags(_number(environ.get("RANK")), _number(environ.get("LOCAL_RANK")))
     return Child(command, place, rules, HEAD_BYTES if head is None else head, TAIL_BYTES if tail is None else tail)
+
+
+def _engine(rules: RuleSet | None, place: Tags) -> Explainer:
+    from tbparse.engine import Explainer
+
+    return Explainer(rules=rules, tags=place)
 
 
 def _number(text: str | None) -> int | None:

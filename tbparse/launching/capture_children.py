@@ -101,8 +101,9 @@ def close_watch(watch: Watch) -> None:
         if not _watches:
             _uninstall()
         outer = next((w for w in reversed(_watches) if (w.thread, w.pid) == (watch.thread, watch.pid)), None)
-    for child in watch.children if outer is not None else ():
-        outer.keep(child)
+    if outer is not None:
+        for child in watch.children:
+            outer.keep(child)
 
 
 def _current() -> Watch | None:

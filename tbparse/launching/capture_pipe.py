@@ -98,7 +98,8 @@ class Channel:
             return False
         if self._out is not None and data:
             self._write(self._out, data)
-        self._child.recording.feed(data)
+        if self._child.recorded:
+            self._child.recording.feed(data)
         if self._terminal:
             self._follow_size()
         return bool(data)
