@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tbparse.attribute.origin import NO_SETTINGS, PathSettings
 from tbparse.engine import classify
 from tbparse.model import RootCause
-from tbparse.ruleset.match import builtin_rules, default_retry
+from tbparse.ruleset.match import builtin_rules
 
 if TYPE_CHECKING:
     from tbparse.ruleset.match import RuleSet
@@ -104,39 +104,9 @@ def retryable(
     An exception that carries a :class:`~tbparse.model.RootCause` in ``.root_cause`` is believed. Raises TypeError for
     anything else than text, bytes and an exception, UsageError for a profile that does not exist.
     """
-    rules = rules if rules is not None else builtin_rules(profile or default_profile())
-    known = _known(exc_or_text) if isinstance(exc_or_text, BaseException) else None
-    if known is not None:
-        return Decision(_under(known, rules))
+    if rules is None:
+        rules = builtin_rules(profile or default_profile())
     return Decision(classify(exc_or_text, returncode=returncode, rules=rules, paths=paths))
-
-
-def _known(exc: BaseException) -> RootCause | None:
-    """The answer that a launcher's capture left on the exception, or on what it was raised from."""
-    seen: set[int] = set()
-    todo: BaseException | None = exc
-    while todo is not None and id(todo) not in seen:
-        seen.add(id(todo))
-        try:
-            found = getattr(todo, "root_cause", None)
-        except Exception:  # a property of somebody's exception may fail in any way
-            found = None
-        if isinstance(found, RootCause) and found.verdict != "clean":
-            return found
-        todo = todo.__cause__
-    return None
-
-
-def _under(answer: RootCause, rules: RuleSet) -> RootCause:
-    """The answer as these rules would have it, where they override what the built-in ones say of its rule."""
-    rule = rules.by_id.get(answer.rule) if answer.rule else None
-    usual = builtin_rules("job").by_id.get(answer.rule) if answer.rule else None
-    if rule is None or usual is None or rule.verdict == usual.verdict:
-        return answer
-    from tbparse.model import Retry
-
-    retry = Retry(**rule.retry) if rule.retry else default_retry(rule.verdict)
-    return answer.model_copy(update={"verdict": rule.verdict, "category": rule.category, "retry": retry})
 
 
 class _AskRetryable(type):
