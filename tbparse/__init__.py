@@ -18,27 +18,36 @@ if TYPE_CHECKING:
     from tbparse.errors import TbparseError as TbparseError
     from tbparse.errors import UsageError as UsageError
     from tbparse.model import RootCause as RootCause
+    from tbparse.retrying.decision import Decision as Decision
+    from tbparse.retrying.decision import Transient as Transient
+    from tbparse.retrying.decision import retryable as retryable
 
 _HOMES = {
+    "Decision": "tbparse.retrying.decision",
     "Explainer": "tbparse.engine",
     "InputError": "tbparse.errors",
     "PathSettings": "tbparse.attribute.origin",
     "RootCause": "tbparse.model",
     "RuleError": "tbparse.errors",
     "TbparseError": "tbparse.errors",
+    "Transient": "tbparse.retrying.decision",
     "UsageError": "tbparse.errors",
     "classify": "tbparse.engine",
+    "retryable": "tbparse.retrying.decision",
 }
 __all__ = [
+    "Decision",
     "Explainer",
     "InputError",
     "PathSettings",
     "RootCause",
     "RuleError",
     "TbparseError",
+    "Transient",
     "UsageError",
     "__version__",
     "classify",
+    "retryable",
 ]
 
 

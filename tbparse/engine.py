@@ -23,11 +23,16 @@ from tbparse.text.blocks import Block, Segmenter
 from tbparse.text.pages import read_block
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from tbparse.records import Link
 
 
 class Explainer:
-    """Feed a log's bytes as they come, then :meth:`finish`. ``source`` names the log where several are read for one job."""
+    """Feed a log's bytes as they come, then :meth:`finish`. ``source`` names the log where several are read for one job.
+
+    ``bases`` tells what exception types derive from (nearest first, by the name that is printed), where the caller knows.
+    """
 
     def __init__(
         self,
@@ -38,11 +43,13 @@ class Explainer:
         prefilter: bool = True,
         source: str | None = None,
         tags: Tags | None = None,
+        bases: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self.rules = rules if rules is not None else builtin_rules(profile)
         self._paths = paths
         self._source = source
         self._tags = tags
+        self._bases = bases
         self._segmenter = Segmenter(self.rules.line_literals, everything=not prefilter)
         self.job = Job()
 
@@ -70,6 +77,11 @@ class Explainer:
         other.drain()
         self.job.merge(other.job)
 
+    def take(self, failure: Failure) -> None:
+        """Take a failure that no text tells of; :meth:`drain` comes first."""
+        self._prepare(failure)
+        self.job.failures.append(failure)
+
     @property
     def candidates(self) -> Sequence[Candidate]:
         """Every failure found, with its tier and why it won or lost; after :meth:`finish`."""
@@ -81,12 +93,17 @@ class Explainer:
             failures = read_page(page)
             mark_survived(page, failures)
             for failure in failures:
-                mark_frames(failure.links, self._paths)
-                exit_facts(failure)
-                self._adopt(failure)
+                self._prepare(failure)
             for fact in page.exits:
                 self._place(fact)
             self.job.add(failures, page.exits, page)
+
+    def _prepare(self, failure: Failure) -> None:
+        mark_frames(failure.links, self._paths)
+        exit_facts(failure)
+        self._adopt(failure)
+        if self._bases:
+            _name_bases(failure.links, self._bases)
 
     def _adopt(self, failure: Failure) -> None:
         failure.source = self._source
@@ -110,12 +127,13 @@ def classify(
 
     Pure and total: never raises on log content, opens no file, reads neither clock nor environment. A live
     exception is read as the interpreter would print it, together with the output that it carries
-    (``stderr``, ``output``). Anything else than text, bytes and an exception is a :class:`TypeError`.
+    (``stderr``, ``output``, ``stdout``, torch elastic's ``failures``) and the bases of its types; a ``root_cause``
+    that a capture left on it is believed. Anything else than text, bytes and an exception is a :class:`TypeError`.
     """
     if isinstance(text, BaseException):
-        from tbparse.attribute.live import printed
+        from tbparse.live import classify_live
 
-        text = printed(text)
+        return classify_live(text, returncode=returncode, rules=rules, profile=profile, paths=paths)
     explainer = Explainer(rules=rules, profile=profile, paths=paths)
     if isinstance(text, str):
         explainer.feed(text.encode("utf-8", "surrogatepass" if _has_surrogates(text) else "strict"))
@@ -125,6 +143,13 @@ def classify(
         except TypeError:
             raise TypeError(f"classify() takes the log as str or bytes, or an exception, not {type(text).__name__}") from None
     return explainer.finish(returncode)
+
+
+def _name_bases(links: Sequence[Link], bases: Mapping[str, tuple[str, ...]]) -> None:
+    for link in links:
+        link.bases = bases.get(link.exception or "", ())
+        for leaf in link.leaves:
+            _name_bases(leaf, bases)
 
 
 def _has_surrogates(text: str) -> bool:
