@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tbparse.retrying.decision import Decision as Decision
     from tbparse.retrying.decision import Transient as Transient
     from tbparse.retrying.decision import retryable as retryable
+    from tbparse.retrying.decorator import retry as retry
+    from tbparse.retrying.surface import TransientFailure as TransientFailure
+    from tbparse.retrying.surface import surface as surface
 
 _HOMES = {
     "Decision": "tbparse.retrying.decision",
@@ -31,9 +34,12 @@ _HOMES = {
     "RuleError": "tbparse.errors",
     "TbparseError": "tbparse.errors",
     "Transient": "tbparse.retrying.decision",
+    "TransientFailure": "tbparse.retrying.surface",
     "UsageError": "tbparse.errors",
     "classify": "tbparse.engine",
+    "retry": "tbparse.retrying.decorator",
     "retryable": "tbparse.retrying.decision",
+    "surface": "tbparse.retrying.surface",
 }
 __all__ = [
     "Decision",
@@ -44,10 +50,13 @@ __all__ = [
     "RuleError",
     "TbparseError",
     "Transient",
+    "TransientFailure",
     "UsageError",
     "__version__",
     "classify",
+    "retry",
     "retryable",
+    "surface",
 ]
 
 
