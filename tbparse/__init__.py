@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tbparse.errors import RuleError as RuleError
     from tbparse.errors import TbparseError as TbparseError
     from tbparse.errors import UsageError as UsageError
+    from tbparse.launching.capture import capture as capture
     from tbparse.model import RootCause as RootCause
     from tbparse.retrying.decision import Decision as Decision
     from tbparse.retrying.decision import Transient as Transient
@@ -36,6 +37,7 @@ _HOMES = {
     "Transient": "tbparse.retrying.decision",
     "TransientFailure": "tbparse.retrying.surface",
     "UsageError": "tbparse.errors",
+    "capture": "tbparse.launching.capture",
     "classify": "tbparse.engine",
     "retry": "tbparse.retrying.decorator",
     "retryable": "tbparse.retrying.decision",
@@ -53,6 +55,7 @@ __all__ = [
     "TransientFailure",
     "UsageError",
     "__version__",
+    "capture",
     "classify",
     "retry",
     "retryable",
