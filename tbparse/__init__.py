@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tbparse.errors import UsageError as UsageError
     from tbparse.launching.capture import capture as capture
     from tbparse.model import RootCause as RootCause
+    from tbparse.retrying.adapters import wait_advised as wait_advised
     from tbparse.retrying.decision import Decision as Decision
     from tbparse.retrying.decision import Transient as Transient
     from tbparse.retrying.decision import retryable as retryable
@@ -42,6 +43,7 @@ _HOMES = {
     "retry": "tbparse.retrying.decorator",
     "retryable": "tbparse.retrying.decision",
     "surface": "tbparse.retrying.surface",
+    "wait_advised": "tbparse.retrying.adapters",
 }
 __all__ = [
     "Decision",
@@ -60,6 +62,7 @@ __all__ = [
     "retry",
     "retryable",
     "surface",
+    "wait_advised",
 ]
 
 
