@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import inspect
 import logging
@@ -93,11 +94,19 @@ def skipped() -> BaseException:
         return e
 
 
-@pytest.mark.parametrize(
-    "make",
-    [KeyboardInterrupt, lambda: SystemExit(0), SystemExit, lambda: SystemExit(3), lambda: unittest.SkipTest("Connection reset by peer"),
-     skipped, asyncio.CancelledError, GeneratorExit],
-)  # fmt: skip
+OUTCOMES: list[Callable[[], BaseException]] = [
+    KeyboardInterrupt,
+    lambda: SystemExit(0),
+    SystemExit,
+    lambda: SystemExit(3),
+    lambda: unittest.SkipTest("Connection reset by peer"),
+    skipped,
+    asyncio.CancelledError,
+    GeneratorExit,
+]
+
+
+@pytest.mark.parametrize("make", OUTCOMES)
 def test_interrupts_exits_and_skips_are_neither_retried_nor_swallowed(make: Callable[[], BaseException]) -> None:
     error = make()
     error.__cause__ = RESET
@@ -116,10 +125,8 @@ def test_only_and_never_take_types_rules_areas_and_categories() -> None:
         ({"never": "network"}, 1), ({"never": rule}, 1), ({"never": "gpu-memory"}, 2), ({"only": OSError, "never": "network"}, 1),
     ]:  # fmt: skip
         work, calls = failing(1)
-        try:
+        with contextlib.suppress(ConnectionResetError):
             retry(attempts=3, wait=0, capture=False, **options)(work)()
-        except ConnectionResetError:
-            pass
         assert len(calls) == runs, options
 
 
@@ -397,10 +404,18 @@ def test_attempts_as_contexts_in_plain_and_async_code() -> None:
         raise AssertionError
 
     assert asyncio.run(main()) == 2
-    with pytest.raises(NameError, match="at once"):
+
+    numbers.clear()
+
+    def fails() -> None:
         for attempt in retry(attempts=3, wait=0, capture=False):
             with attempt:
+                numbers.append(attempt.number)
                 raise NameError("at once")
+
+    with pytest.raises(NameError, match="at once"):
+        fails()
+    assert numbers == [1]
 
 
 def test_what_cannot_be_run_again_from_its_start_is_refused_with_a_reason() -> None:
@@ -417,9 +432,16 @@ def test_what_cannot_be_run_again_from_its_start_is_refused_with_a_reason() -> N
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"attempts": 0}, "attempts=0"), ({"wait": -1}, "wait=-1"), ({"timeout": 0}, "timeout=0"), ({"only": "netwrok"}, "did you mean `network`"),
-     ({"never": "network/conection-reset"}, "did you mean `network/connection-reset`"), ({"only": 3}, "only=3"), ({"profile": "job", "only": "nowhere/*"}, "no such rule")],
-)  # fmt: skip
+    [
+        ({"attempts": 0}, "attempts=0"),
+        ({"wait": -1}, "wait=-1"),
+        ({"timeout": 0}, "timeout=0"),
+        ({"only": "netwrok"}, "did you mean `network`"),
+        ({"never": "network/conection-reset"}, "did you mean `network/connection-reset`"),
+        ({"only": 3}, "only=3"),
+        ({"profile": "job", "only": "nowhere/*"}, "no such rule"),
+    ],
+)
 def test_wrong_arguments_are_refused_when_the_function_is_decorated(options: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         retry(**options)  # type: ignore[call-overload]

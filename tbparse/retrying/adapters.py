@@ -1,4 +1,4 @@
-"""Where another package's retry takes a function of its own kind. Most take :func:`~tbparse.retrying.decision.retryable` as it is."""
+"""Where another package's retry takes a function of its own kind; most take ``retryable`` as it is."""
 
 from __future__ import annotations
 
