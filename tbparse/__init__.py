@@ -22,9 +22,17 @@ if TYPE_CHECKING:
     from tbparse.launching.capture import capture as capture
     from tbparse.launching.errors import LaunchError as LaunchError
     from tbparse.model import RootCause as RootCause
+    from tbparse.retrying.adapters import wait_advised as wait_advised
+    from tbparse.retrying.decision import Decision as Decision
+    from tbparse.retrying.decision import Transient as Transient
+    from tbparse.retrying.decision import retryable as retryable
+    from tbparse.retrying.decorator import retry as retry
+    from tbparse.retrying.surface import TransientFailure as TransientFailure
+    from tbparse.retrying.surface import surface as surface
 
 _HOMES = {
     "Completed": "tbparse.launching.api",
+    "Decision": "tbparse.retrying.decision",
     "Explainer": "tbparse.engine",
     "InputError": "tbparse.errors",
     "LaunchError": "tbparse.launching.errors",
@@ -32,13 +40,20 @@ _HOMES = {
     "RootCause": "tbparse.model",
     "RuleError": "tbparse.errors",
     "TbparseError": "tbparse.errors",
+    "Transient": "tbparse.retrying.decision",
+    "TransientFailure": "tbparse.retrying.surface",
     "UsageError": "tbparse.errors",
     "capture": "tbparse.launching.capture",
     "classify": "tbparse.engine",
     "launch": "tbparse.launching.api",
+    "retry": "tbparse.retrying.decorator",
+    "retryable": "tbparse.retrying.decision",
+    "surface": "tbparse.retrying.surface",
+    "wait_advised": "tbparse.retrying.adapters",
 }
 __all__ = [
     "Completed",
+    "Decision",
     "Explainer",
     "InputError",
     "LaunchError",
@@ -46,11 +61,17 @@ __all__ = [
     "RootCause",
     "RuleError",
     "TbparseError",
+    "Transient",
+    "TransientFailure",
     "UsageError",
     "__version__",
     "capture",
     "classify",
     "launch",
+    "retry",
+    "retryable",
+    "surface",
+    "wait_advised",
 ]
 
 

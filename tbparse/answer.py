@@ -222,6 +222,9 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
     if disagreement and verdict == "transient":
         verdict, retry = ("unknown" if decision.several_groups else "real"), None
         advice = [f"Make every rank run the same collectives: {disagreement}.", *advice]
+    if verdict == "transient" and _elided(root.context.failure.links):
+        verdict, retry = "unknown", None
+        advice = ["The group holds more exceptions than were printed: each of them must be one that passes.", *advice]
     captures = {k: convert(v, rule.captures[k]) for k, v in match.groups.items() if k in rule.captures}
     shown = {k: match.groups[k].strip() for k in captures}
     return {
@@ -233,6 +236,11 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
         "advice": [line for line in (_fill(a, shown) for a in advice) if line],
         "retry": model.Retry(**retry) if retry else default_retry(verdict),
     }
+
+
+def _elided(links: Sequence[Link]) -> bool:
+    """Whether a group in the chain has leaves that were not printed."""
+    return any(link.elided or any(_elided(leaf) for leaf in link.leaves) for link in links)
 
 
 def _fill(text: str, values: dict[str, str]) -> str | None:

@@ -27,12 +27,17 @@ from tbparse.text.portions import portions
 from tbparse.text.prefilter import Words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import BinaryIO
+
+    from tbparse.records import Link
 
 
 class Explainer:
-    """Feed a log's bytes as they come, then :meth:`finish`. ``source`` names the log where several are read for one job."""
+    """Feed a log's bytes as they come, then :meth:`finish`. ``source`` names the log where several are read for one job.
+
+    ``bases`` tells what exception types derive from (nearest first, by the name that is printed), where the caller knows.
+    """
 
     def __init__(
         self,
@@ -44,6 +49,7 @@ class Explainer:
         backend: str = "auto",
         source: str | None = None,
         tags: Tags | None = None,
+        bases: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self.rules = rules if rules is not None else builtin_rules(profile)
         self._paths = paths
@@ -52,6 +58,7 @@ class Explainer:
         everything = not prefilter
         self._segmenter = Segmenter(_words(self.rules), everything=everything, backend=backend)
         self._flood = None if everything else Flood()
+        self._bases = bases
         self.job = Job()
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
@@ -83,7 +90,9 @@ class Explainer:
                 self._read(block)
             if self._flood.passed:
                 self.job.passed += self._flood.passed
-                self.job.notes.append(f"{self._flood.passed / 1e6:.1f} MB that repeat earlier lines, but for numbers, were passed over")
+                self.job.notes.append(
+                    f"{self._flood.passed / 1e6:.1f} MB that repeat earlier lines, but for numbers, were passed over"
+                )
                 self._flood.passed = 0
         if self._segmenter.cut_lines:
             self.job.notes.append("a line of more than a megabyte was read in pieces")
@@ -92,6 +101,11 @@ class Explainer:
         """Take over what another explainer found in another log of the same job (a rank's own log)."""
         other.drain()
         self.job.merge(other.job)
+
+    def take(self, failure: Failure) -> None:
+        """Take a failure that no text tells of; :meth:`drain` comes first."""
+        self._prepare(failure)
+        self.job.failures.append(failure)
 
     @property
     def candidates(self) -> Sequence[Candidate]:
@@ -111,12 +125,17 @@ class Explainer:
             failures = read_page(page)
             mark_survived(page, failures)
             for failure in failures:
-                mark_frames(failure.links, self._paths)
-                exit_facts(failure)
-                self._adopt(failure)
+                self._prepare(failure)
             for fact in page.exits:
                 self._place(fact)
             self.job.add(failures, page.exits, page)
+
+    def _prepare(self, failure: Failure) -> None:
+        mark_frames(failure.links, self._paths)
+        exit_facts(failure)
+        self._adopt(failure)
+        if self._bases:
+            _name_bases(failure.links, self._bases)
 
     def _adopt(self, failure: Failure) -> None:
         failure.source = self._source
@@ -140,12 +159,13 @@ def classify(
 
     Pure and total: never raises on log content, opens no file, reads neither clock nor environment. A live
     exception is read as the interpreter would print it, together with the output that it carries
-    (``stderr``, ``output``). Anything else than text, bytes and an exception is a :class:`TypeError`.
+    (``stderr``, ``output``, ``stdout``, torch elastic's ``failures``) and the bases of its types; a ``root_cause``
+    that a capture left on it is believed. Anything else than text, bytes and an exception is a :class:`TypeError`.
     """
     if isinstance(text, BaseException):
-        from tbparse.attribute.live import printed
+        from tbparse.live import classify_live
 
-        text = printed(text)
+        return classify_live(text, returncode=returncode, rules=rules, profile=profile, paths=paths)
     explainer = Explainer(rules=rules, profile=profile, paths=paths)
     if isinstance(text, str):
         explainer.feed(text.encode("utf-8", "surrogatepass" if _has_surrogates(text) else "strict"))
@@ -167,6 +187,13 @@ def _words(rules: RuleSet) -> Words:
             if "line" in m:
                 (caseless if m.get("line_caseless") else exact).update(m.get("line_literals") or ())
     return Words(tuple(sorted(exact)), tuple(sorted(caseless)))
+
+
+def _name_bases(links: Sequence[Link], bases: Mapping[str, tuple[str, ...]]) -> None:
+    for link in links:
+        link.bases = bases.get(link.exception or "", ())
+        for leaf in link.leaves:
+            _name_bases(leaf, bases)
 
 
 def _has_surrogates(text: str) -> bool:

@@ -2,7 +2,8 @@
 
 TbparseError
  ├─ InputError      a log that cannot be read (exit code 66)
- ├─ UsageError      a wrong option or setting (exit code 2)
+ ├─ UsageError      a wrong option or argument (exit code 2)
+ │   └─ SettingsError  a project's settings that cannot be used; lists every problem of the file
  └─ RuleError       rule files that cannot be used; lists every problem of them (exit code 2)
 """
 
@@ -36,6 +37,14 @@ class RuleProblem(NamedTuple):
     def __str__(self) -> str:
         where = f"{self.path}:{self.line}:{self.column}" if self.line else self.path
         return f"{where}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+class SettingsError(UsageError):
+    """Settings of a project that cannot be used. ``problems`` lists everything that is wrong with the file."""
+
+    def __init__(self, problems: Sequence[RuleProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(p) for p in self.problems))
 
 
 class RuleError(TbparseError):

@@ -84,6 +84,10 @@ class Link:
     first_line: Line | None = None
     leaves: list[list[Link]] = field(default_factory=list)
     """Exception groups: the chains of the other leaves (the first is part of this chain)."""
+    elided: bool = False
+    """Exception groups: more leaves than were printed."""
+    bases: tuple[str, ...] = ()
+    """What the exception's type derives from, nearest first, where the live exception tells."""
     rank: int | None = None
     process: str | None = None
     host: str | None = None

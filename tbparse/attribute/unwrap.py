@@ -8,7 +8,7 @@ says more than what it wraps.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tbparse.dialects.wrappers import LAUNCHER_WRAPPERS, is_wrapper, short
@@ -54,17 +54,36 @@ class Root:
 def find_root(failure: Failure, rules: RuleSet, evidence: Evidence, notes: list[str]) -> Root:
     """The root link of a failure under these rules."""
     root = _in_links(failure, failure.links, rules, evidence, notes)
-    leaves = [leaf for link in failure.links for leaf in link.leaves]
-    if leaves and (_cancelled(failure.links) or (root.match is not None and root.match.rule.verdict == "transient")):
-        # A group is transient only if every leaf is; a task that was cancelled for a sibling's sake is no leaf of its own.
-        for leaf in leaves:
-            if _cancelled(leaf):
-                continue
-            other = _in_links(failure, leaf, rules, evidence, notes)
-            if _cancelled(failure.links) or other.match is None or other.match.rule.verdict != "transient":
-                _swap_leaf(failure, leaf)
-                return _in_links(failure, failure.links, rules, evidence, notes)
-    return root
+    if not any(link.leaves for link in failure.links) or not (_cancelled(failure.links) or passes(root, rules)):
+        return root
+    # A group is transient only if every leaf is; a task that was cancelled for a sibling's sake is no leaf of its own.
+    chosen: list[list[Link]] = []
+    if _cancelled(failure.links):
+        chosen = next((way for way, chain in _other_leaves(failure.links) if not _cancelled(chain)), [])
+    for way, chain in _other_leaves(failure.links):
+        if not _cancelled(chain) and not passes(_in_links(failure, chain, rules, evidence, notes), rules):
+            chosen = way
+            break
+    for leaf in chosen:
+        _swap_leaf(failure, leaf)
+    return _in_links(failure, failure.links, rules, evidence, notes) if chosen else root
+
+
+def passes(root: Root, rules: RuleSet) -> bool:
+    """Whether the root's rule, with its qualifiers, calls it transient."""
+    if root.match is None:
+        return False
+    turned = rules.qualify(root.match, root.link, root.context)
+    return ((turned and turned.get("verdict")) or root.match.rule.verdict) == "transient"
+
+
+def _other_leaves(links: Sequence[Link]) -> Iterator[tuple[list[list[Link]], list[Link]]]:
+    """Each other leaf of the groups in a chain, however deep: the branches that lead there, and the whole chain to it."""
+    for i, link in enumerate(links):
+        for leaf in link.leaves:
+            yield [leaf], [*links[: i + 1], *leaf]
+            for way, deeper in _other_leaves(leaf):
+                yield [leaf, *way], [*links[: i + 1], *deeper]
 
 
 def _cancelled(links: Sequence[Link]) -> bool:

@@ -11,7 +11,7 @@ import typer
 
 from tbparse.cli.exits import ExitCode
 from tbparse.cli.terminal import guarded, write
-from tbparse.errors import RuleError
+from tbparse.errors import RuleError, SettingsError, UsageError
 from tbparse.render.safe import printable
 
 OURS = "tbparse-triage"
@@ -28,6 +28,9 @@ def doctor() -> None:
     problems: list[str] = []
     with guarded():
         for line in _facts(problems):
+            write(printable(line) + "\n")
+        write("\n")
+        for line in _settings_facts(problems):
             write(printable(line) + "\n")
         problems += shadowing(Path(__file__).resolve().parent.parent)
         write("\n")
@@ -79,6 +82,43 @@ def _rule_facts(problems: list[str]) -> Iterator[str]:
     except (OSError, ValueError, AttributeError) as e:
         yield f"packed rules missing ({type(e).__name__})"
         problems.append("the packed rules are missing, so every start is slow: python -m tbparse.ruleset.pack")
+
+
+def _settings_facts(problems: list[str]) -> Iterator[str]:
+    """What is in force here, and where it was said."""
+    from tbparse.settings import DEFAULT_ATTEMPTS, OWN_FILE, SHARED_FILE, find_settings, load_project
+
+    try:
+        path, ignored = find_settings(Path.cwd())
+        project = load_project()
+    except SettingsError as e:
+        yield "settings     cannot be used"
+        problems += [str(p) for p in e.problems]
+        return
+    if path is None:
+        yield f"settings     none: no {OWN_FILE} and no [tool.tbparse] in a {SHARED_FILE} from {Path.cwd()} upwards"
+    else:
+        yield f"settings     {path}"
+    if ignored is not None:
+        problems.append(f"{ignored}: its [tool.tbparse] does not count, since {OWN_FILE} lies beside it: leave one of the two")
+    defaults = {
+        "profile": "job (the pytest plugin: tests)",
+        "attempts": str(DEFAULT_ATTEMPTS),
+        "wait": "as the rule advises",
+        "timeout": "none",
+    }
+    for key in ("profile", "attempts", "wait", "timeout", "transient", "real", "user_paths", "library_paths", "rules"):
+        value = project.get(key)
+        shown = defaults.get(key, "none") if value is None else ", ".join(value) if isinstance(value, tuple) else str(value)
+        where = f"line {project.lines[key]}" if key in project.lines else "default"
+        yield f"  {key:<13} {shown}  ({where})"
+    try:
+        for profile in dict.fromkeys((project.profile(None), "job", "tests")):
+            project.rules(profile)
+    except RuleError as e:
+        problems += [str(p) for p in e.problems]
+    except UsageError as e:
+        problems += str(e).split("\n")
 
 
 def _version(name: str) -> str | None:

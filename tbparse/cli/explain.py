@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tbparse.attribute.origin import PathSettings
     from tbparse.engine import Explainer
     from tbparse.render.report import Report
+    from tbparse.ruleset.match import RuleSet
 
 Paths = Annotated[
     list[str] | None,
@@ -37,9 +38,12 @@ LogDir = Annotated[
 Why = Annotated[bool, typer.Option("--why", help="Show what competed for being the cause, and why it lost.")]
 Every = Annotated[bool, typer.Option("--all", help="Show each failure that was found.")]
 Profile = Annotated[
-    str,
+    str | None,
     typer.Option(
-        "--profile", metavar="job|tests", help="tests: many short processes share a GPU, so running out of its memory passes."
+        "--profile",
+        metavar="job|tests",
+        help="tests: many short processes share a GPU, so running out of its memory passes. Default: the project's, else job.",
+        show_default=False,
     ),
 ]
 ByVerdict = Annotated[
@@ -65,6 +69,7 @@ class Settings(NamedTuple):
     """What holds for every log of one call."""
 
     profile: str
+    rules: RuleSet | None
     paths: PathSettings
     returncode: int | None
     log_dir: str | None
@@ -76,7 +81,7 @@ def explain(
     log_dir: LogDir = None,
     why: Why = False,
     every: Every = False,
-    profile: Profile = "job",
+    profile: Profile = None,
     exit_code: ByVerdict = False,
     returncode: Returncode = None,
     user_path: UserPath = None,
@@ -89,6 +94,7 @@ def explain(
     with guarded():
         startup.load_model()
         from tbparse.attribute.origin import PathSettings
+        from tbparse.settings import load_project
 
         targets = list(paths or ())
         if format not in FORMATS:
@@ -101,8 +107,11 @@ def explain(
             raise UsageError("standard input can be read once only: give - once")
         if format != "text" and (why or every):
             message("tbparse: --why and --all show only in the text format")
-        roots = PathSettings(tuple(user_path or ()), tuple(library_path or ()))
-        settings = Settings(profile, roots, returncode, log_dir)
+        project = load_project()
+        user, library = project.paths
+        roots = PathSettings((*(user_path or ()), *user), (*(library_path or ()), *library))
+        in_force = project.profile(profile)
+        settings = Settings(in_force, project.rules(in_force), roots, returncode, log_dir)
         verdicts, failed = _explain_all(targets or [None], settings, format, why=why, every=every)
     if failed:
         raise typer.Exit(ExitCode.NO_INPUT)
@@ -137,7 +146,7 @@ def _report(target: str | None, settings: Settings, *, titled: bool, why: bool, 
     from tbparse.engine import Explainer
     from tbparse.render.report import Report
 
-    explainer = Explainer(profile=settings.profile, paths=settings.paths)
+    explainer = Explainer(rules=settings.rules, profile=settings.profile, paths=settings.paths)
     startup.end()
     if target is not None:
         _read(explainer, target, settings)

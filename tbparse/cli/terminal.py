@@ -11,7 +11,7 @@ from typing import TextIO
 import typer
 
 from tbparse.cli.exits import ExitCode
-from tbparse.errors import InputError, RuleError, TbparseError
+from tbparse.errors import InputError, RuleError, SettingsError, TbparseError
 from tbparse.render.safe import printable
 
 _PLAINER = str.maketrans({"—": "-", "–": "-", "…": "...", "─": "-", "×": "x", "·": "-"})
@@ -34,12 +34,13 @@ def guarded() -> Iterator[None]:
 
 
 def complain(error: TbparseError) -> None:
-    """Say what went wrong, on standard error; every problem of a rule error on its own line."""
-    if isinstance(error, RuleError):
+    """Say what went wrong, on standard error; every problem of rule files or settings on its own line."""
+    if isinstance(error, (RuleError, SettingsError)):
         for problem in error.problems:
             message(str(problem))
         n = len(error.problems)
-        message(f"tbparse: {n} problem{'s' if n > 1 else ''} in rule files")
+        where = "rule files" if isinstance(error, RuleError) else "the settings"
+        message(f"tbparse: {n} problem{'s' if n > 1 else ''} in {where}")
         return
     message(f"tbparse: {error}")
 

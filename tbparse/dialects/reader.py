@@ -26,6 +26,7 @@ _SUB_OPEN = re.compile(r"^\+-\+-{4,} (?:\d+|\.\.\.) -{4,}$")
 _SUB_NEXT = re.compile(r"^\+-{4,} (?:\d+|\.\.\.) -{4,}$")
 _SUB_END = re.compile(r"^\+-{8,}$")
 _GROUP_HEADER = re.compile(r"^(?P<gutter> *)[+|] Exception Group Traceback \(most recent call last\):$")
+_BARE_GROUP = re.compile(r"^(?P<gutter> *)\| [A-Za-z_][\w.]*: .*\(\d+ sub-exceptions?\)$")  # one that was never raised
 _SNIPPET = re.compile(r"^\[Rank (?P<rank>\d{1,6}) Error Snippet\]:$")
 _PROFILE = re.compile(r"^ +\d+ function calls (?:\(\d+ primitive calls\) )?in \d")  # cProfile prints it at the exit
 _GROUP_INNER = "Exception Group Traceback (most recent call last):"
@@ -41,7 +42,7 @@ _POINTED = re.compile(r"^-{2,}> +\d+ (?P<source>.*)$")  # stackprinter shows lin
 _BANNER = re.compile(r"^[*=#-]{16,}$")
 _RULER = re.compile(r"^-{10,}$")
 _REMOTE_OPEN = re.compile(r"^[\w.]*RemoteTraceback:\s*$")
-_MORE = re.compile(r"^(?:and )?\d+ more exceptions?$")
+_MORE = re.compile(r"^(?:and )?\d+ more exceptions?$|^\.\.\. \(max_group_depth is \d+\)$")
 
 
 class ChainReader:
@@ -54,6 +55,7 @@ class ChainReader:
         self.damaged: str | None = None
         self._extra_frames: list[Frame] = []
         self._leaves: list[list[Link]] = []
+        self._elided = False
 
     def chain(self, i: int) -> tuple[list[Link], int]:
         """The chain that starts at line ``i`` (a header, a frame, or an exception line before a separator).
@@ -91,7 +93,7 @@ class ChainReader:
 
     def _one(self, i: int) -> tuple[list[Link], int]:
         text = self.texts[i]
-        if _GROUP_HEADER.match(text):
+        if _GROUP_HEADER.match(text) or _BARE_GROUP.match(text):
             return self._group(i)
         if text == _GROUP_INNER:
             return self._traceback(i + 1, i, group=True)
@@ -108,7 +110,7 @@ class ChainReader:
 
     def _starts(self, i: int) -> bool:
         text = self.texts[i]
-        if "Traceback (most recent call last)" in text or f.read_frame(text):
+        if "Traceback (most recent call last)" in text or f.read_frame(text) or _BARE_GROUP.match(text):
             return True
         return f.split_exception(text, lone=True) is not None or (
             f.split_exception(text) is not None and self._separator(i + 1) is not None
@@ -255,6 +257,7 @@ class ChainReader:
                 leaf[0].relation = "group"
             nested = leaves[0] + nested
             link.leaves = leaves[1:]
+        link.elided, self._elided = self._elided, False
         return [link, *nested], end
 
     def _message(self, i: int, text: str, remote: bool) -> tuple[list[str], list[Link], int]:
@@ -422,7 +425,7 @@ class ChainReader:
 
     def _group(self, i: int) -> tuple[list[Link], int]:
         """An exception group with its gutter: dedent it, then read it as a traceback with sub-exceptions."""
-        header = _GROUP_HEADER.match(self.texts[i])
+        header = _GROUP_HEADER.match(self.texts[i]) or _BARE_GROUP.match(self.texts[i])
         column = len(header["gutter"]) if header else 0
         end = i
         derived: list[Line] = []
@@ -443,7 +446,8 @@ class ChainReader:
             derived.append(self.lines[end]._replace(text=rest))
             end += 1
         inner = ChainReader(derived, self.depth + 1)
-        links, _ = inner.chain(0)
+        bare = f.split_exception(inner.texts[0]) if inner.texts[0] != _GROUP_INNER else None
+        links, _ = inner._exception(0, bare, [], 0) if bare else inner.chain(0)
         return links, end
 
     def _subs(self, i: int) -> tuple[list[list[Link]], int]:
@@ -466,12 +470,14 @@ class ChainReader:
                 segments[-1].append(self.lines[j]._replace(text=body))
             j += 1
         if self.depth >= MAX_DEPTH:
+            self._elided = True
             return [], j
         leaves = []
         for segment in segments:
             inner = ChainReader(segment, self.depth + 1)
             start = inner._skip_blank(0)
             if start >= len(segment) or _MORE.match(segment[start].text):
+                self._elided = True
                 continue
             links, _ = inner.chain(start)
             if not links:
@@ -479,6 +485,8 @@ class ChainReader:
                 links = inner._exception(start, bare, [], start)[0] if bare else []
             if links:
                 leaves.append(links)
+            else:
+                self._elided = True
         return leaves, j
 
 

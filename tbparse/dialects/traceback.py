@@ -13,6 +13,7 @@ from tbparse.records import Failure, Fate, Line, Link
 _START = re.compile(
     r"Traceback \(most recent call last\):?[ \t]*$"
     r'|^[ \t>]*File "[^"\n]+", line \d+'
+    r"|^ *\| [A-Za-z_][\w.]*: .*\(\d+ sub-exceptions?\)$"
     r"|^[\w.]*RemoteTraceback:[ \t]*\n\"{3}$"
     r"|^(?:The above exception was the direct cause of the following exception:|During handling of the above exception, another exception occurred:)$",
     re.MULTILINE,

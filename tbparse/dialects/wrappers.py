@@ -34,6 +34,8 @@ def is_wrapper(link: Link) -> bool:
     name = short(link.exception)
     if name in LAUNCHER_WRAPPERS or name in REMOTE_WRAPPERS:
         return True
+    if any(short(base) in LAUNCHER_WRAPPERS or short(base) in REMOTE_WRAPPERS for base in link.bases):
+        return True
     head = (link.message or "")[:600]
     return link.exception is not None and (
         _POINTS_UP.search(head) is not None or _CHILD_ENDED.search(head.split("\n", 1)[0]) is not None

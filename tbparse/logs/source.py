@@ -59,8 +59,8 @@ class LogSource:
                 yield data
                 if scheme is not None and self.size > max(MAX_UNPACKED, MAX_RATIO * whole.passed):
                     self.notes.append(
-                        f"reading stopped after {self.size} bytes: the {scheme.name} file grows more than {MAX_RATIO} times as it is"
-                        " unpacked, as a decompression bomb does; unpack it and give the log if it is one"
+                        f"reading stopped after {self.size} bytes: the {scheme.name} file grows more than {MAX_RATIO} times"
+                        " as it is unpacked, as a decompression bomb does; unpack it and give the log if it is one"
                     )
                     return
 

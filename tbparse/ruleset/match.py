@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
@@ -75,6 +75,8 @@ class Match:
     groups: dict[str, str] = field(default_factory=dict)
     line_index: int | None = None
     by: str = ""
+    known_as: str | None = None
+    """The base of the exception's type that the rule knows, where it does not know the type itself."""
 
 
 class PackedRule:
@@ -214,12 +216,21 @@ class RuleSet:
         yield from self._untyped.select(message, low, failure)
 
     def matches(self, link: Link, context: Context) -> list[Match]:
-        """Every rule that fits the link, best first."""
+        """Every rule that fits the link, best first: by its own type, else by the nearest base of it that a rule knows."""
+        ranked = self._matches(link, context)
+        for base in (link.bases or _builtin_bases(link.exception)) if not ranked else ():
+            ranked = [replace(m, known_as=base) for m in self._matches(*_as(base, link, context))]
+            if ranked:
+                break
+        return ranked
+
+    def _matches(self, link: Link, context: Context) -> list[Match]:
         found: dict[str, Match] = {}
         name = (link.exception or "").rpartition(".")[2]
+        bug = name in PROGRAMMING or not PROGRAMMING.isdisjoint(link.bases)
         message = _bounded(link.message or "")
         for rule, m in self._candidates(name, message, context.failure):
-            if name in PROGRAMMING and "type" not in m and rule.may_retry:
+            if bug and "type" not in m and rule.may_retry:
                 continue
             try:
                 match = self._try(rule, m, link, message, context)
@@ -310,6 +321,8 @@ class RuleSet:
 
     def qualify(self, match: Match, link: Link, context: Context) -> dict[str, Any] | None:
         """The first qualifier of the matched rule that holds; its groups are added to the match."""
+        if match.known_as is not None:
+            link, context = _as(match.known_as, link, context)
         message = _bounded(link.message or "")
         for q in match.rule.qualifiers:
             for when in q["when"]:
@@ -324,11 +337,25 @@ class RuleSet:
         return None
 
 
+def _as(base: str, link: Link, context: Context) -> tuple[Link, Context]:
+    """The link, and the context around it, as if the exception were of a base of its type."""
+    shown = replace(link, exception=base)
+    return shown, Context(context.failure, [shown if x is link else x for x in context.links], context.evidence, context.notes)
+
+
 def _skipped(rule: PackedRule) -> str:
     return f"rule {rule.id} was skipped: its pattern took longer than {patterns.SEARCH_SECONDS} s on this text"
 
 
 _BUILTINS = frozenset(n for n, v in vars(builtins).items() if isinstance(v, type) and issubclass(v, BaseException))
+
+
+def _builtin_bases(name: str | None) -> tuple[str, ...]:
+    """What one of Python's own exceptions derives from, nearest first: the text itself tells that."""
+    if name not in _BUILTINS:
+        return ()
+    bases = getattr(builtins, name).__mro__[1:]
+    return tuple(b.__name__ for b in bases if b.__name__ in _BUILTINS and b not in (Exception, BaseException))
 
 
 def type_fits(wanted: str, printed: str | None) -> bool:

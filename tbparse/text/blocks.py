@@ -253,7 +253,9 @@ class Segmenter:
             else:
                 # The room left is a whole number of code units: so are blocks and lines.
                 cut = self._line_end(data, start + max(0, room), end)
-                while self._open_bytes + cut - start < MAX_BLOCK_BYTES + CUT_SLACK and cut < end and self._goes_on(data, start, cut):
+                while (
+                    self._open_bytes + cut - start < MAX_BLOCK_BYTES + CUT_SLACK and cut < end and self._goes_on(data, start, cut)
+                ):
                     cut = self._line_end(data, cut, end)
             self._open.append(bytes(memoryview(data)[start:cut]))
             self._open_bytes += cut - start
