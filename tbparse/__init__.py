@@ -17,10 +17,14 @@ if TYPE_CHECKING:
     from tbparse.errors import RuleError as RuleError
     from tbparse.errors import TbparseError as TbparseError
     from tbparse.errors import UsageError as UsageError
+    from tbparse.launching.capture import capture as capture
     from tbparse.model import RootCause as RootCause
     from tbparse.retrying.decision import Decision as Decision
     from tbparse.retrying.decision import Transient as Transient
     from tbparse.retrying.decision import retryable as retryable
+    from tbparse.retrying.decorator import retry as retry
+    from tbparse.retrying.surface import TransientFailure as TransientFailure
+    from tbparse.retrying.surface import surface as surface
 
 _HOMES = {
     "Decision": "tbparse.retrying.decision",
@@ -31,9 +35,13 @@ _HOMES = {
     "RuleError": "tbparse.errors",
     "TbparseError": "tbparse.errors",
     "Transient": "tbparse.retrying.decision",
+    "TransientFailure": "tbparse.retrying.surface",
     "UsageError": "tbparse.errors",
+    "capture": "tbparse.launching.capture",
     "classify": "tbparse.engine",
+    "retry": "tbparse.retrying.decorator",
     "retryable": "tbparse.retrying.decision",
+    "surface": "tbparse.retrying.surface",
 }
 __all__ = [
     "Decision",
@@ -44,10 +52,14 @@ __all__ = [
     "RuleError",
     "TbparseError",
     "Transient",
+    "TransientFailure",
     "UsageError",
     "__version__",
+    "capture",
     "classify",
+    "retry",
     "retryable",
+    "surface",
 ]
 
 

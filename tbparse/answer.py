@@ -276,6 +276,8 @@ _PASSING = re.compile(
 
 def _confidence(cause: Candidate) -> model.Confidence:
     failure, match = cause.failure, cause.root.match
+    if failure.reported and cause.tier in _LOCAL_TIERS:
+        return "high"
     if (
         failure.damaged
         or (match is None and not _own(cause))

@@ -66,7 +66,7 @@ def _by_leaf(
     answers = [classify_live(leaf, rules=rules, paths=paths) for leaf in found]
     told = [a for a in answers if (a.exception or "").rpartition(".")[2] != "CancelledError"] or answers
     answer = next((a for a in told if not a.transient), told[0])
-    outer = [x for x in live.chain(exc)]
+    outer = list(live.chain(exc))
     outer = outer[: next(i for i, x in enumerate(outer) if x is group) + 1]
     links = tuple(
         ChainLink(exception=live.type_name(type(x)), message=live.message(x), relation="group" if x is group else _relation(x))

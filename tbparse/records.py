@@ -140,6 +140,8 @@ class Failure:
     """A rank that the text names, other than by a prefix (``-- Process 1 terminated``)."""
     in_summary: bool = False
     """Read from a launcher's summary block: a copy of what a rank printed elsewhere."""
+    reported: bool = False
+    """The process itself wrote it down as it ended, not as text: types, messages and frames are certain."""
     source: str | None = None
     """The file it was read from, when that is not the log that was asked about."""
     count: int = 1

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tbparse.attribute.beside import real_beside
 from tbparse.attribute.cascade import (
     Candidate,
     Tier,
@@ -139,6 +140,7 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
     if cause is not None:
         cause = explain_by_system(best_system_line(cause, candidates), candidates)
         cause = explain_by_native(cause, candidates)
+        cause = real_beside(cause, candidates, rules)
     disagree = disagreement(candidates)
     groups = {m[1] for line in job.evidence for m in _GROUP.finditer(line.text)} if disagree else set()
     if disagree:

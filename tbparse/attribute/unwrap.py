@@ -54,14 +54,14 @@ class Root:
 def find_root(failure: Failure, rules: RuleSet, evidence: Evidence, notes: list[str]) -> Root:
     """The root link of a failure under these rules."""
     root = _in_links(failure, failure.links, rules, evidence, notes)
-    if not any(link.leaves for link in failure.links) or not (_cancelled(failure.links) or _passes(root, rules)):
+    if not any(link.leaves for link in failure.links) or not (_cancelled(failure.links) or passes(root, rules)):
         return root
     # A group is transient only if every leaf is; a task that was cancelled for a sibling's sake is no leaf of its own.
     chosen: list[list[Link]] = []
     if _cancelled(failure.links):
         chosen = next((way for way, chain in _other_leaves(failure.links) if not _cancelled(chain)), [])
     for way, chain in _other_leaves(failure.links):
-        if not _cancelled(chain) and not _passes(_in_links(failure, chain, rules, evidence, notes), rules):
+        if not _cancelled(chain) and not passes(_in_links(failure, chain, rules, evidence, notes), rules):
             chosen = way
             break
     for leaf in chosen:
@@ -69,7 +69,7 @@ def find_root(failure: Failure, rules: RuleSet, evidence: Evidence, notes: list[
     return _in_links(failure, failure.links, rules, evidence, notes) if chosen else root
 
 
-def _passes(root: Root, rules: RuleSet) -> bool:
+def passes(root: Root, rules: RuleSet) -> bool:
     """Whether the root's rule, with its qualifiers, calls it transient."""
     if root.match is None:
         return False

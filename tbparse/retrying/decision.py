@@ -11,10 +11,11 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from tbparse.attribute.origin import NO_SETTINGS, PathSettings
+from tbparse.attribute.origin import PathSettings
 from tbparse.engine import classify
 from tbparse.model import RootCause
 from tbparse.ruleset.match import builtin_rules
+from tbparse.settings import NO_PROJECT, Project, load_project
 
 if TYPE_CHECKING:
     from tbparse.ruleset.match import RuleSet
@@ -95,18 +96,28 @@ def retryable(
     returncode: int | None = None,
     profile: str | None = None,
     rules: RuleSet | None = None,
-    paths: PathSettings = NO_SETTINGS,
+    paths: PathSettings | None = None,
 ) -> Decision:
     """Whether running it again may cure a failure: from the live exception, or from what the failed program printed.
 
-    ``returncode`` is the program's, as a shell or ``subprocess`` gives it. ``profile`` is ``tests`` or ``job``; None is
-    ``tests`` while pytest runs a test, else ``job``. ``rules`` are used instead of the built-in ones (and of the profile).
-    An exception that carries a :class:`~tbparse.model.RootCause` in ``.root_cause`` is believed. Raises TypeError for
-    anything else than text, bytes and an exception, UsageError for a profile that does not exist.
+    ``returncode`` is the program's, as a shell or ``subprocess`` gives it. ``profile`` is ``tests`` or ``job``; where it is
+    None the project's settings say, else it is ``tests`` while pytest runs a test and ``job`` elsewhere. ``rules`` are used
+    instead of the built-in and the project's ones (and of the profile), ``paths`` instead of the project's. An exception that
+    carries a :class:`~tbparse.model.RootCause` in ``.root_cause`` is believed.
+
+    Raises TypeError for anything else than text, bytes and an exception, UsageError for a profile that does not exist or
+    settings that cannot be used.
     """
-    if rules is None:
-        rules = builtin_rules(profile or default_profile())
+    project = load_project() if rules is None or paths is None else NO_PROJECT
+    rules = rules if rules is not None else rules_in_force(project, profile)
+    paths = paths if paths is not None else project.paths
     return Decision(classify(exc_or_text, returncode=returncode, rules=rules, paths=paths))
+
+
+def rules_in_force(project: Project, profile: str | None = None) -> RuleSet:
+    """The rules by which a retry is decided: the project's, under the profile that was asked for or that fits the place."""
+    chosen = project.profile(profile, default_profile())
+    return project.rules(chosen) or builtin_rules(chosen)
 
 
 class _AskRetryable(type):
