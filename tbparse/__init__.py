@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from tbparse.errors import RuleError as RuleError
     from tbparse.errors import TbparseError as TbparseError
     from tbparse.errors import UsageError as UsageError
+    from tbparse.launching.api import Completed as Completed
+    from tbparse.launching.api import launch as launch
     from tbparse.launching.capture import capture as capture
+    from tbparse.launching.errors import LaunchError as LaunchError
     from tbparse.model import RootCause as RootCause
     from tbparse.retrying.decision import Decision as Decision
     from tbparse.retrying.decision import Transient as Transient
@@ -27,9 +30,11 @@ if TYPE_CHECKING:
     from tbparse.retrying.surface import surface as surface
 
 _HOMES = {
+    "Completed": "tbparse.launching.api",
     "Decision": "tbparse.retrying.decision",
     "Explainer": "tbparse.engine",
     "InputError": "tbparse.errors",
+    "LaunchError": "tbparse.launching.errors",
     "PathSettings": "tbparse.attribute.origin",
     "RootCause": "tbparse.model",
     "RuleError": "tbparse.errors",
@@ -39,14 +44,17 @@ _HOMES = {
     "UsageError": "tbparse.errors",
     "capture": "tbparse.launching.capture",
     "classify": "tbparse.engine",
+    "launch": "tbparse.launching.api",
     "retry": "tbparse.retrying.decorator",
     "retryable": "tbparse.retrying.decision",
     "surface": "tbparse.retrying.surface",
 }
 __all__ = [
+    "Completed",
     "Decision",
     "Explainer",
     "InputError",
+    "LaunchError",
     "PathSettings",
     "RootCause",
     "RuleError",
@@ -57,6 +65,7 @@ __all__ = [
     "__version__",
     "capture",
     "classify",
+    "launch",
     "retry",
     "retryable",
     "surface",

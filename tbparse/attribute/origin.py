@@ -61,7 +61,7 @@ _LAUNCHER = re.compile(
     | (?:^|/)multiprocess(?:ing)?/(?:process|pool|spawn|popen_\w+|context|forkserver|managers)\.py$
     | (?:^|/)threading\.py$ | concurrent/futures/
     | torch/_dynamo/(?:eval_frame|external_utils)\.py$ | torch/utils/_contextlib\.py$
-    | trl/cli | trl/commands
+    | trl/cli | trl/commands | tbparse/launching/
     | (?:^|/)(?:bin|Scripts)/(?:torchrun|accelerate(?:-launch)?|deepspeed|ray|trl|pytest|py\.test|horovodrun|colossalai|composer|axolotl|llamafactory-cli|lightning|jupyter[\w-]*|ipython\d?|celery|dask[\w-]*|streamlit|uvicorn|gunicorn|fairseq[\w-]*|vllm|mlflow|wandb)(?:-script\.py|\.exe(?:/__main__\.py)?|\.py)?$
     | /[\w-]+\.exe/__main__\.py$
     )""",

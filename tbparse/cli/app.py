@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tbparse.cli import doctor, explain, rules, schema
+from tbparse.cli import doctor, explain, rules, run, schema
 from tbparse.cli.terminal import write
 
 _HELP = (
@@ -39,6 +39,7 @@ def main(
 
 
 app.command("explain")(explain.explain)
+app.command("run", context_settings=run.CONTEXT)(run.run)
 app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)
 app.add_typer(rules.app, name="rules")

@@ -20,6 +20,12 @@ class ExitCode(IntEnum):
     """A log that cannot be read (EX_NOINPUT of sysexits.h)."""
     TRANSIENT = 75
     """Running again may well work (EX_TEMPFAIL of sysexits.h)."""
+    RUN_FAILED = 125
+    """``run``: tbparse itself could not do its work (124 to 127 as ``timeout``, ``env`` and shells have them)."""
+    NOT_EXECUTABLE = 126
+    """``run``: the command is there and cannot be executed."""
+    NOT_FOUND = 127
+    """``run``: there is no such command."""
     INTERRUPTED = 130
     """Ctrl-C: 128 + SIGINT, as shells have it."""
     PIPE_CLOSED = 141

@@ -48,7 +48,7 @@ def complain(error: TbparseError) -> None:
 def message(text: str) -> None:
     """One line on standard error."""
     if sys.stderr is not None:
-        _put(sys.stderr, printable(text) + "\n")
+        put(sys.stderr, printable(text) + "\n")
 
 
 def write(text: str, *, data: bool = False) -> None:
@@ -59,10 +59,11 @@ def write(text: str, *, data: bool = False) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
         return
-    _put(sys.stdout, text)
+    put(sys.stdout, text)
 
 
-def _put(stream: TextIO, text: str) -> None:
+def put(stream: TextIO, text: str) -> None:
+    """Text on a stream, in whatever encoding that has."""
     encoding = stream.encoding or "utf-8"
     try:
         text.encode(encoding)

@@ -6,7 +6,7 @@ import re
 
 from tbparse.records import Link
 
-LAUNCHER_WRAPPERS = frozenset({"CalledProcessError", "ChildFailedError", "ProcessExitedException"})
+LAUNCHER_WRAPPERS = frozenset({"CalledProcessError", "LaunchError", "ChildFailedError", "ProcessExitedException"})
 REMOTE_WRAPPERS = frozenset(
     {
         "ProcessRaisedException", "RemoteTraceback", "_RemoteTraceback", "RemoteError", "RayTaskError", "ChildProcessError",

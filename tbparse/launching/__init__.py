@@ -3,3 +3,9 @@
 The package is not called ``launch``: importing a module of it would put the package where ``tbparse.launch``, the function,
 belongs.
 """
+
+from __future__ import annotations
+
+import logging
+
+logging.getLogger("tbparse").addHandler(logging.NullHandler())

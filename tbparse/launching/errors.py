@@ -51,6 +51,9 @@ class LaunchError(subprocess.CalledProcessError, TbparseError):
         return f"{text}\n{_PREFIX}{one_line(self.root_cause)}"
 
 
+LaunchError.__module__ = "tbparse"  # as tracebacks and logs name it
+
+
 def add_note(error: BaseException, note: str) -> None:
     """Put a note on an exception, once. Before Python 3.11 it is kept in ``__notes__``, which pytest and rich show."""
     notes = getattr(error, "__notes__", None)

@@ -7,7 +7,10 @@ long run lies in neither, so the engine is fed everything, as it comes. Both are
 from __future__ import annotations
 
 import logging
+import sys
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tbparse.launching.place import fill_place
@@ -20,9 +23,8 @@ if TYPE_CHECKING:
 HEAD_BYTES = 256 * 1024
 TAIL_BYTES = 1024 * 1024
 BATCH_BYTES = 512 * 1024
-"""The engine is woken for this much: less would cost more in switching threads than in reading."""
-MAX_PENDING_BYTES = 8 * 1024 * 1024
-"""How far the engine may fall behind before the writer has to wait for it."""
+"""The engine reads portions of at least this: less would cost more in starting than in reading. It reads in the thread that
+feeds, since a thread of its own would wait for the interpreter's lock at every turn, and make the pump wait for it."""
 
 _log = logging.getLogger("tbparse")
 
@@ -70,26 +72,32 @@ class HeadAndTail:
 class Recording:
     """What a child prints, kept in part and explained as a whole. All methods may be called from any thread.
 
-    ``explainer`` is the engine to feed (a new one when None), ``head`` and ``tail`` say how many bytes of the text are kept,
-    ``place`` is where the child ran, for an answer whose log does not tell. An engine that fails is logged and left
-    alone: it never disturbs whoever feeds.
+    ``explainer`` is the engine to feed, or what makes one when it is needed (a plain one when None). ``head`` and ``tail`` say
+    how many bytes of the text are kept; ``place`` is where the child ran, for an answer whose log does not tell. An engine that
+    fails is logged and left alone: it never disturbs whoever feeds.
     """
 
     def __init__(
         self,
-        explainer: Explainer | None = None,
+        explainer: Explainer | Callable[[], Explainer] | None = None,
         *,
         head: int = HEAD_BYTES,
         tail: int = TAIL_BYTES,
         place: Tags = NO_TAGS,
     ) -> None:
-        self._explainer = explainer
+        self._explainer: Explainer | None = None
+        self._make: Callable[[], Explainer] = _make_explainer
+        if callable(explainer):
+            self._make = explainer
+        else:
+            self._explainer = explainer
+        self._making = threading.Lock()
+        self._warming: threading.Thread | None = None
         self._kept = HeadAndTail(head, tail)
         self._place = place
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self._reader: threading.Thread | None = None
         self._closed = False
         self._failed: str | None = None
         self._answer: RootCause | None = None
@@ -101,18 +109,23 @@ class Recording:
 
     @property
     def explainer(self) -> Explainer:
-        """The engine. Only for use after :meth:`drain`: until then it may be reading in a thread of its own."""
-        if self._explainer is None:
-            from tbparse.engine import Explainer
+        """The engine. Only for use after :meth:`drain`: until then another thread may be feeding it."""
+        with self._making:
+            if self._explainer is None:
+                self._explainer = self._make()
+            return self._explainer
 
-            self._explainer = Explainer()
-        return self._explainer
+    def warm(self) -> None:
+        """Have the engine made in the background, while the child starts: loading its rules takes a tenth of a second."""
+        if self._explainer is None and "tbparse.engine" not in sys.modules:
+            self._warming = threading.Thread(target=self._warm, name="tbparse-warm", daemon=True)
+            self._warming.start()
 
     def feed(self, data: bytes) -> None:
-        """Take what the child wrote next. Returns at once, unless the engine is :data:`MAX_PENDING_BYTES` behind."""
+        """Take what the child wrote next. The engine reads in here, now and then."""
         if not data:
             return
-        with self._changed:
+        with self._lock:
             if self._closed:
                 return
             self._kept.add(data)
@@ -120,30 +133,22 @@ class Recording:
                 return
             self._pending.append(data)
             self._pending_bytes += len(data)
-            if self._pending_bytes < BATCH_BYTES:
-                return
-            if self._reader is None:
-                self._reader = threading.Thread(target=self._read, name="tbparse-explain", daemon=True)
-                self._reader.start()
-            self._changed.notify_all()
-            while self._pending_bytes > MAX_PENDING_BYTES and self._failed is None and not self._closed:
-                self._changed.wait()
+            if self._pending_bytes >= BATCH_BYTES:
+                self._explain()
 
     def text(self) -> str:
         """What is kept so far, see :meth:`HeadAndTail.text`."""
-        with self._changed:
+        with self._lock:
             return self._kept.text()
 
     def drain(self) -> None:
         """Take nothing more, and let the engine read what was fed. May be called again."""
-        with self._changed:
+        warming, self._warming = self._warming, None
+        if warming is not None:
+            warming.join()
+        with self._lock:
             self._closed = True
-            self._changed.notify_all()
-            reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.join()
-        while self._failed is None and (batch := self._take()):
-            self._explain(batch)
+            self._explain()
 
     def finish(self, returncode: int | None) -> RootCause:
         """Why the child died. ``returncode`` as ``subprocess`` has it, None where it is not known. Never raises; the answer of
@@ -162,28 +167,16 @@ class Recording:
                 self._note_failure(e)
         return _no_answer(returncode, self._failed or "")
 
-    def _read(self) -> None:
-        """The engine's own thread."""
-        while True:
-            with self._changed:
-                while self._pending_bytes < BATCH_BYTES and not self._closed:
-                    self._changed.wait()
-                if self._closed and not self._pending:
-                    return
-            batch = self._take()
-            if batch:
-                self._explain(batch)
-            if self._failed is not None:
-                return
+    def _warm(self) -> None:
+        # What fails here fails again, and is told, where the engine is needed.
+        with suppress(Exception):
+            _ = self.explainer
 
-    def _take(self) -> bytes:
-        with self._changed:
-            batch = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
-            self._pending, self._pending_bytes = [], 0
-            self._changed.notify_all()
-            return batch
-
-    def _explain(self, batch: bytes) -> None:
+    def _explain(self) -> None:
+        if not self._pending:
+            return
+        batch = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
+        self._pending, self._pending_bytes = [], 0
         try:
             self.explainer.feed(batch)
         except Exception as e:
@@ -191,10 +184,14 @@ class Recording:
 
     def _note_failure(self, error: Exception) -> None:
         _log.error("the output could not be explained; the command is not affected", exc_info=error)
-        with self._changed:
-            self._failed = f"{type(error).__name__}: {error}"
-            self._pending, self._pending_bytes = [], 0
-            self._changed.notify_all()
+        self._failed = f"{type(error).__name__}: {error}"
+        self._pending, self._pending_bytes = [], 0
+
+
+def _make_explainer() -> Explainer:
+    from tbparse.engine import Explainer
+
+    return Explainer()
 
 
 def _no_answer(returncode: int | None, why: str) -> RootCause:

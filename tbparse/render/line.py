@@ -29,7 +29,5 @@ def one_line(answer: RootCause) -> str:
         function = f" in {printable(site.function)}" if site.function else ""
         parts.append(f"at {printable(site.path)}{number}{function}")
     if answer.rank is not None:
-        parts.append(f"on rank {answer.rank}")
-    if answer.host is not None:
-        parts.append(f"on host {printable(answer.host)}")
+        parts.append(f"on rank {answer.rank}" + (f" ({printable(answer.host)})" if answer.host is not None else ""))
     return f"{', '.join(parts)} [{answer.verdict}: {_MEANING[answer.verdict]}]"

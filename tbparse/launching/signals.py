@@ -1,0 +1,114 @@
+"""Signals that this process gets while a child runs, passed on to the child's process group.
+
+The child leads a session, and so a process group, of its own. It therefore gets nothing from the terminal by itself: what Ctrl-C,
+Ctrl-\\, Ctrl-Z or a hang-up send to this process is passed on here, once. Handlers can only be set in the main thread.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""They tell this process to stop, so they are delivered to it as well, once the child is gone."""
+PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
+"""Passed on where this process has no use of its own for them (Slurm's ``--signal``, Lightning's requeueing)."""
+PRESSES_WITHIN_S = 5.0
+"""A third SIGINT within this time is passed on as SIGTERM, the next as SIGKILL."""
+_STOP_AFTER_S = 0.02
+
+
+class Forwarding:
+    """A context in which signals go to the child's process group; ``resize`` is called when the terminal's size changes.
+
+    :meth:`start` names the group: what came before is passed on then. :attr:`received` are the :data:`STOPPING` signals, in
+    order. In another than the main thread nothing is set, and signals do what they would do anyway.
+    """
+
+    def __init__(self, resize: Callable[[], None]) -> None:
+        self.received: list[int] = []
+        self._resize = resize
+        self._group: int | None = None
+        self._early: list[int] = []
+        self._before: dict[int, Any] = {}
+        self._presses: list[float] = []
+
+    def __enter__(self) -> Forwarding:
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        for number in STOPPING:
+            # Whoever ignores a signal (nohup, a shell's background job) wants the child to ignore it too, and it does.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._set(number, self._forward)
+        for number in PASSED_ON:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                self._set(number, self._forward)
+        if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
+            self._set(signal.SIGTSTP, self._suspend)
+        self._set(signal.SIGCONT, self._forward)
+        self._set(signal.SIGWINCH, self._size_changed)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._group = None
+        while self._before:
+            number, handler = self._before.popitem()
+            # None: set by C code, which Python cannot put back.
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+    def start(self, group: int) -> None:
+        """The child runs; its process group is ``group``."""
+        self._group = group
+        early, self._early = self._early, []
+        for number in early:
+            self.send(number)
+
+    def send(self, number: int) -> None:
+        """Signal the child's process group, as far as there still is one."""
+        if self._group is None:
+            self._early.append(number)
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._group, number)
+
+    def _set(self, number: int, handler: Callable[[int, FrameType | None], None]) -> None:
+        self._before[number] = signal.signal(number, handler)
+
+    def _forward(self, number: int, frame: FrameType | None) -> None:
+        if number in STOPPING:
+            self.received.append(number)
+        if number == signal.SIGINT:
+            now = time.monotonic()
+            self._presses = [t for t in self._presses if now - t < PRESSES_WITHIN_S]
+            self._presses.append(now)
+            number = {3: signal.SIGTERM}.get(len(self._presses), number if len(self._presses) < 3 else signal.SIGKILL)
+        self.send(number)
+        self._chain(number, frame)
+
+    def _suspend(self, number: int, frame: FrameType | None) -> None:
+        # A session of its own has no shell to take it up again, so the system lets no SIGTSTP stop it: those who
+        # handle it get it, and then all are stopped.
+        self.send(signal.SIGTSTP)
+        time.sleep(_STOP_AFTER_S)
+        self.send(signal.SIGSTOP)
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, self._suspend)
+        self.send(signal.SIGCONT)
+
+    def _size_changed(self, number: int, frame: FrameType | None) -> None:
+        self._resize()
+        self.send(number)
+        self._chain(number, frame)
+
+    def _chain(self, number: int, frame: FrameType | None) -> None:
+        """Those that only tell something reach their earlier handler at once."""
+        before = self._before.get(number)
+        if number in (signal.SIGCONT, signal.SIGWINCH) and callable(before):
+            before(number, frame)
