@@ -143,7 +143,7 @@ def retry(
 
 def open_capture() -> AbstractContextManager[Any]:
     """A context that keeps what child processes print, and leaves it on the exceptions that pass."""
-    from tbparse.launch.capture import capture
+    from tbparse.launching.capture import capture
 
     return cast("AbstractContextManager[Any]", capture())
 
