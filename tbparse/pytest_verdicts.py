@@ -12,6 +12,7 @@ from tbparse.attribute.live import chain, printed
 from tbparse.dialects.wrappers import is_wrapper
 from tbparse.engine import Explainer
 from tbparse.errors import TbparseError
+from tbparse.launching.capture import capture
 from tbparse.model import RootCause
 from tbparse.pytest_evidence import Child, failed_child, is_assertion, peek, read_before
 from tbparse.records import Link
@@ -44,6 +45,24 @@ class Verdicts:
         self._seen = pytest.StashKey[Seen]()
         self._causes = pytest.StashKey[list[str]]()
         self._sections = pytest.StashKey[tuple[int, int]]()
+        self._capture = pytest.StashKey[capture]()
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Children of fixtures."""
+        with self._watching(item):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Children of the test. Next to the test itself, so that what they printed is there when pytest takes what it captured."""
+        with self._watching(item):
+            return (yield)
+
+    def _watching(self, item: pytest.Item) -> capture:
+        """Keep what children print, also where pytest captures nothing (``-s``)."""
+        watch = item.stash[self._capture] = capture(rules=self.rules)
+        return watch
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_makereport(
@@ -116,10 +135,13 @@ class Verdicts:
         return str(turned.get("verdict") or match.rule.verdict)
 
     def _captured(self, item: pytest.Item, exc: BaseException, report: pytest.TestReport) -> list[str]:
-        """What this attempt printed: what pytest captured, what the test read from a fixture, what the fixture still holds."""
+        """What this attempt printed: as pytest captured it, as the test took it from a fixture, as its children wrote it."""
         start, _ = item.stash.get(self._sections, (0, 0))
         texts = [text for name, text in report.sections[start:] if name.startswith(("Captured stdout", "Captured stderr"))]
         texts += read_before(exc)
+        watch = item.stash.get(self._capture, None)
+        if watch is not None:
+            texts.append(watch.stderr)
         fixtures: dict[str, Any] = getattr(item, "funcargs", None) or {}
         for name in _CAPTURING:
             if name in fixtures:
