@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tbparse.launching.capture import capture as capture
     from tbparse.launching.errors import LaunchError as LaunchError
     from tbparse.model import RootCause as RootCause
+    from tbparse.retrying.adapters import wait_advised as wait_advised
     from tbparse.retrying.decision import Decision as Decision
     from tbparse.retrying.decision import Transient as Transient
     from tbparse.retrying.decision import retryable as retryable
@@ -50,6 +51,7 @@ _HOMES = {
     "retry": "tbparse.retrying.decorator",
     "retryable": "tbparse.retrying.decision",
     "surface": "tbparse.retrying.surface",
+    "wait_advised": "tbparse.retrying.adapters",
 }
 __all__ = [
     "Completed",
@@ -72,6 +74,7 @@ __all__ = [
     "retry",
     "retryable",
     "surface",
+    "wait_advised",
 ]
 
 

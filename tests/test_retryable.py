@@ -10,7 +10,11 @@ import pytest
 import tbparse
 from tbparse import Decision, retryable
 
-OOM = 'Traceback (most recent call last):\n  File "/w/train.py", line 3, in <module>\n    main()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n'
+OOM = """Traceback (most recent call last):
+  File "/w/train.py", line 3, in <module>
+    main()
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+"""
 
 
 def test_a_decision_is_true_for_a_transient_failure_only_and_carries_the_advice() -> None:

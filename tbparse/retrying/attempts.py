@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from inspect import isawaitable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tbparse.attribute.live import OWN_NOTE
 from tbparse.errors import UsageError
+from tbparse.launching.capture import capture
 from tbparse.retrying.choose import Choice, chosen, may_be_retried
-from tbparse.retrying.decision import Decision, retryable, rules_in_force
+from tbparse.retrying.decision import Decision, default_profile, retryable, rules_in_force
 from tbparse.retrying.release import clear_frames, release_memory
 from tbparse.settings import NO_PROJECT, load_project
 
@@ -47,8 +47,15 @@ class Plan:
     before_retry: BeforeRetry | None
     profile: str | None
     rules: RuleSet | None
-    capture: Callable[[], AbstractContextManager[Any]] | None
+    capture: bool
     name: str
+
+
+def open_capture(profile: str | None, rules: RuleSet | None) -> capture:
+    """Keeps what child processes print, and leaves their root cause on the exception that passes."""
+    project = load_project() if rules is None else NO_PROJECT
+    chosen = project.profile(profile, default_profile())
+    return capture(profile=chosen, rules=rules if rules is not None else project.rules(chosen))
 
 
 class Attempt:
@@ -57,7 +64,7 @@ class Attempt:
     def __init__(self, run: Run, manager: tenacity.AttemptManager) -> None:
         self._run = run
         self._manager = manager
-        self._capture: AbstractContextManager[Any] | None = None
+        self._capture: capture | None = None
         self.decision: Decision | None = None
 
     @property
@@ -66,8 +73,9 @@ class Attempt:
         return int(self._manager.retry_state.attempt_number)
 
     def __enter__(self) -> Attempt:
-        if self._run.plan.capture is not None:
-            self._capture = self._run.plan.capture()
+        plan = self._run.plan
+        if plan.capture:
+            self._capture = open_capture(plan.profile, plan.rules)
             self._capture.__enter__()
         return self
 

@@ -24,7 +24,7 @@ def listed(choices: Choices, parameter: str) -> tuple[Choice, ...]:
     """The choices as a tuple. Raises UsageError for what can be none."""
     if choices is None:
         return ()
-    single = isinstance(choices, (str, type))
+    single = isinstance(choices, (str, type)) or not isinstance(choices, Iterable)
     out: tuple[Choice, ...] = (choices,) if single else tuple(choices)  # type: ignore[assignment, arg-type]
     for x in out:
         known = isinstance(x, str) and (x in _CATEGORIES or "/" in x)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
 from functools import wraps
@@ -134,18 +133,11 @@ def retry(
             before_retry=before_retry,
             profile=profile,
             rules=rules,
-            capture=open_capture if capture else None,
+            capture=capture,
             name="tbparse.retry",
         )
     )
     return made if fn is None else made(fn)
-
-
-def open_capture() -> AbstractContextManager[Any]:
-    """A context that keeps what child processes print, and leaves it on the exceptions that pass."""
-    from tbparse.launching.capture import capture
-
-    return cast("AbstractContextManager[Any]", capture())
 
 
 def _named(plan: Plan, fn: Callable[..., Any]) -> Plan:

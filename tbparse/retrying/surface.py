@@ -10,17 +10,18 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from tbparse.attribute import live
 from tbparse.errors import TbparseError, UsageError
+from tbparse.launching.capture import capture as capture_block
 from tbparse.model import RootCause
+from tbparse.retrying.attempts import open_capture
 from tbparse.retrying.choose import may_be_retried
 from tbparse.retrying.decision import Decision, retryable
-from tbparse.retrying.decorator import open_capture, refuse_what_cannot_run_twice
+from tbparse.retrying.decorator import refuse_what_cannot_run_twice
 
 if TYPE_CHECKING:
     from tbparse.ruleset.match import RuleSet
@@ -55,11 +56,11 @@ class Surface:
         self._capture = capture
         self._profile = profile
         self._rules = rules
-        self._open: list[AbstractContextManager[Any]] = []
+        self._open: list[capture_block] = []
 
     def __enter__(self) -> Surface:
         if self._capture:
-            opened = open_capture()
+            opened = open_capture(self._profile, self._rules)
             opened.__enter__()
             self._open.append(opened)
         return self
