@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
 
 import typer
@@ -30,6 +32,9 @@ Command = Annotated[
 Log = Annotated[
     str | None,
     typer.Option("--log", metavar="FILE", help="Write what the command prints to FILE as well.", show_default=False),
+]
+OwnReport = Annotated[
+    bool, typer.Option("--report", help="Have Python processes report their uncaught exception, for an answer without guessing.")
 ]
 PtyMode = Annotated[
     str,
@@ -68,6 +73,7 @@ class Settings(NamedTuple):
     """How one command is run and explained."""
 
     log: str | None
+    report: bool
     pty: Literal["auto", "yes", "no"]
     stdout: Literal["tee", "inherit"]
     grace_s: float
@@ -78,6 +84,7 @@ class Settings(NamedTuple):
 def run(
     command: Command = None,
     log: Log = None,
+    report: OwnReport = False,
     pty: PtyMode = "auto",
     stdout: StdoutMode = "tee",
     grace: Grace = 5.0,
@@ -94,7 +101,7 @@ def run(
     executed, 127 where it is not found.
     """
     try:
-        settings = _settings(log, pty, stdout, grace, profile, user_path, library_path)
+        settings = _settings(log, report, pty, stdout, grace, profile, user_path, library_path)
         if format not in FORMATS:
             raise UsageError(f"no format `{format}`: choose one of {', '.join(FORMATS)}")
         if not command:
@@ -115,6 +122,7 @@ def run(
 
 def _settings(
     log: str | None,
+    report: bool,
     pty: str,
     stdout: str,
     grace: float,
@@ -135,7 +143,7 @@ def _settings(
         builtin_rules(profile)  # refuses a profile that does not exist
     roots = PathSettings(tuple(user_path or ()), tuple(library_path or ()))
     return Settings(
-        log, cast("Literal['auto', 'yes', 'no']", pty), cast("Literal['tee', 'inherit']", stdout), grace, profile, roots
+        log, report, cast("Literal['auto', 'yes', 'no']", pty), cast("Literal['tee', 'inherit']", stdout), grace, profile, roots
     )
 
 
@@ -182,12 +190,27 @@ def _attempt(command: list[str], settings: Settings, file: LogFile | None) -> tu
 
     recording = Recording(make_explainer, place=place_of(os.environ))
     recording.warm()
-    try:
-        ended = run_once(command, recording, stdout=settings.stdout, pty=settings.pty, log=file, grace_s=settings.grace_s)
-    except OSError as e:
-        raise _cannot_start(command[0], e) from None
-    finally:
-        recording.drain()
+    with ExitStack() as stack:
+        stack.callback(recording.drain)
+        reports = None
+        if settings.report:
+            from tbparse.launching.report import child_report
+
+            reports = stack.enter_context(child_report())
+        try:
+            ended = run_once(
+                command,
+                recording,
+                env=None if reports is None else reports.env,
+                stdout=settings.stdout,
+                pty=settings.pty,
+                log=file,
+                grace_s=settings.grace_s,
+            )
+        except OSError as e:
+            raise _cannot_start(command[0], e) from None
+        if reports is not None:
+            recording.amend(partial(reports.apply, paths=settings.paths))
     return ended, recording
 
 

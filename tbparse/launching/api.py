@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from tbparse.errors import UsageError
@@ -56,6 +57,7 @@ def launch(
     pty: Pty = "auto",
     log: str | os.PathLike[str] | None = None,
     stdout: Stdout = "inherit",
+    report: bool = False,
     grace_s: float = GRACE_S,
     head: int = HEAD_BYTES,
     tail: int = TAIL_BYTES,
@@ -65,7 +67,8 @@ def launch(
     Everything it writes to standard error goes at once to this process's descriptor 2, byte for byte; with
     ``stdout="tee"`` standard output goes to descriptor 1 in the same way and is read as well (for launchers that print their
     workers' tracebacks there). ``pty``: ``auto`` puts a pseudo-terminal in the place of a terminal, ``yes`` everywhere,
-    ``no`` nowhere. ``log`` is a file that gets the same bytes. ``env`` and ``cwd`` are the child's, as in
+    ``no`` nowhere. ``log`` is a file that gets the same bytes. ``report``: Python processes report their uncaught
+    exception themselves, see :mod:`tbparse.launching.report`. ``env`` and ``cwd`` are the child's, as in
     ``subprocess``. ``head`` and ``tail`` bound the text that is kept, in bytes. ``grace_s`` is how many seconds a process that
     the child left behind may hold the streams.
 
@@ -76,17 +79,28 @@ def launch(
     :class:`UsageError` for a log that cannot be written or a wrong argument.
     """
     _check_arguments(cmd, pty, stdout)
-    file = LogFile(log) if log is not None else None
-    try:
-        recording = Recording(head=head, tail=tail, place=place_of(os.environ if env is None else env))
+    recording = Recording(head=head, tail=tail, place=place_of(os.environ if env is None else env))
+    with ExitStack() as stack:
+        file = stack.enter_context(closing(LogFile(log))) if log is not None else None
+        stack.callback(recording.drain)
+        reports = None
+        if report:
+            from tbparse.launching.report import child_report
+
+            reports = stack.enter_context(child_report(env))
         recording.warm()
-        try:
-            ended = run_once(cmd, recording, env=env, cwd=cwd, stdout=stdout, pty=pty, log=file, grace_s=grace_s)
-        finally:
-            recording.drain()
-    finally:
-        if file is not None:
-            file.close()
+        ended = run_once(
+            cmd,
+            recording,
+            env=env if reports is None else reports.env,
+            cwd=cwd,
+            stdout=stdout,
+            pty=pty,
+            log=file,
+            grace_s=grace_s,
+        )
+        if reports is not None:
+            recording.amend(reports.apply)
     answer = recording.finish(ended.returncode)
     done = Completed(tuple(cmd), ended.returncode, recording.text(), answer, ended.notes)
     if ended.received:

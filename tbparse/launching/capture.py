@@ -15,13 +15,13 @@ from contextlib import ContextDecorator, ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tbparse.launching.recording import HEAD_BYTES, TAIL_BYTES
-
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from tbparse.launching.capture_children import Child, Watch
-    from tbparse.launching.report import ChildReport, ChildReports
+    from tbparse.launching.capture_child import Child
+    from tbparse.launching.capture_children import Watch
+    from tbparse.launching.report import ChildReport
+    from tbparse.launching.report_env import ChildReports
     from tbparse.model import RootCause
     from tbparse.ruleset.match import RuleSet
 
@@ -51,8 +51,8 @@ class capture(ContextDecorator):  # noqa: N801 - used like a function
         profile: str = "job",
         rules: RuleSet | None = None,
         grace_s: float = GRACE_S,
-        head: int = HEAD_BYTES,
-        tail: int = TAIL_BYTES,
+        head: int | None = None,
+        tail: int | None = None,
     ) -> None:
         self._report, self._profile, self._rules = report, profile, rules
         self._grace_s, self._head, self._tail = grace_s, head, tail
@@ -85,6 +85,10 @@ class capture(ContextDecorator):  # noqa: N801 - used like a function
     @property
     def root_cause(self) -> RootCause | None:
         """Why the exception that left the block was raised; None while the block runs and where none left it."""
+        if self._answer is None and isinstance(self._error, KeyboardInterrupt):
+            from tbparse.engine import classify  # not before it is asked for: whoever pressed Ctrl-C wants the end
+
+            self._answer = classify(self._error, rules=self._rules, profile=self._profile)
         return self._answer
 
     def __enter__(self) -> Self:
@@ -93,7 +97,7 @@ class capture(ContextDecorator):  # noqa: N801 - used like a function
         from tbparse.launching.capture_children import Watch, open_watch
 
         if self._report:
-            from tbparse.launching.report import child_report
+            from tbparse.launching.report_env import child_report
 
             self._reports = self._undo.enter_context(child_report())
         self._watch = Watch(self._rules, self._reports.folder if self._reports else None, self._head, self._tail)
@@ -129,6 +133,9 @@ class capture(ContextDecorator):  # noqa: N801 - used like a function
         if launcher is None and not isinstance(error, (Exception, KeyboardInterrupt, SystemExit)):
             return  # a test runner's outcome, or the like: no failure
         if launcher is None and isinstance(error, SystemExit) and error.code in (None, 0):
+            return
+        if launcher is None and isinstance(error, KeyboardInterrupt):
+            self._error = error
             return
         everyone = self._children
         if launcher is not None:

@@ -14,7 +14,7 @@ from tbparse.records import Link
 
 if TYPE_CHECKING:
     from tbparse.engine import Explainer
-    from tbparse.launching.capture_children import Child, OwnFile
+    from tbparse.launching.capture_child import Child, OwnFile
     from tbparse.launching.report import ChildReport
     from tbparse.model import RootCause
     from tbparse.ruleset.match import RuleSet

@@ -16,15 +16,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from tbparse.launching.capture_pipe import Channel, open_channel
-from tbparse.launching.recording import HEAD_BYTES, TAIL_BYTES, Recording
-from tbparse.launching.report import reporting_env
-from tbparse.records import Tags
 
 if TYPE_CHECKING:
-    from tbparse.engine import Explainer
+    from tbparse.launching.capture_child import Child, OwnFile
     from tbparse.ruleset.match import RuleSet
 
 MAX_CHILDREN = 64
@@ -33,75 +31,10 @@ _QUIET_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserve
 """Processes that multiprocessing keeps for as long as this one lives: they would hold the pipe for as long."""
 
 
-class OwnFile(NamedTuple):
-    """A named file into which a child writes (torchrun's ``--redirects``): where in it it began, and whether it is its stderr."""
-
-    path: Path
-    start: int
-    stderr: bool
-
-
-class Child:
-    """One process of the block: what it is, how it ended, what it wrote to stderr."""
-
-    def __init__(self, command: object, place: Tags, rules: RuleSet | None, head: int, tail: int) -> None:
-        self.command = command
-        self.place = place
-        self.pid: int | None = None
-        self.popen: subprocess.Popen[Any] | None = None
-        self._returncode: int | None = None
-        self.ended_at: float | None = None
-        self.files: list[OwnFile] = []
-        self.recording = ChildRecording(self, rules, head, tail)
-        self.channel: Channel | None = None
-
-    @property
-    def returncode(self) -> int | None:
-        """As ``subprocess`` has it; None while it runs, and where only another knows it."""
-        return self.popen.returncode if self.popen is not None else self._returncode
-
-    def close(self) -> None:
-        """The block has ended: record nothing more, and let go of the process."""
-        self._returncode, self.popen = self.returncode, None
-        self.recording.drain()
-
-    def running(self) -> bool:
-        """Whether the process is still there. One that has ended but was not waited for is not."""
-        if self.popen is not None and self.popen.returncode is not None:
-            return False
-        if self.pid is None:
-            return False
-        try:
-            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-        except (ChildProcessError, AttributeError):
-            return False
-
-    def name(self) -> str:
-        """For messages: which of the children it is."""
-        rank = f"rank {self.place.rank}, " if self.place.rank is not None else ""
-        return f"{rank}process {self.pid}"
-
-
-class ChildRecording(Recording):
-    """A recording whose engine knows the child's rank, and is made when it is first needed."""
-
-    def __init__(self, child: Child, rules: RuleSet | None, head: int, tail: int) -> None:
-        super().__init__(head=head, tail=tail, place=child.place)
-        self._child, self._rules = child, rules
-
-    @property
-    def explainer(self) -> Explainer:
-        if self._explainer is None:
-            from tbparse.engine import Explainer
-
-            self._explainer = Explainer(rules=self._rules, tags=self._child.place)
-        return self._explainer
-
-
 class Watch:
     """The children of one open capture."""
 
-    def __init__(self, rules: RuleSet | None, reports: Path | None, head: int = HEAD_BYTES, tail: int = TAIL_BYTES) -> None:
+    def __init__(self, rules: RuleSet | None, reports: Path | None, head: int | None = None, tail: int | None = None) -> None:
         self.rules, self.reports = rules, reports
         self.thread = threading.get_ident()
         self.pid = os.getpid()
@@ -111,9 +44,9 @@ class Watch:
 
     def begin(self, command: object, env: Mapping[str, str] | None) -> Child:
         """Note a child that is about to be started."""
-        environ = os.environ if env is None else env
-        place = Tags(_number(environ.get("RANK")), _number(environ.get("LOCAL_RANK")))
-        return Child(command, place, self.rules, *self._sizes)
+        from tbparse.launching.capture_child import new_child
+
+        return new_child(command, os.environ if env is None else env, self.rules, *self._sizes)
 
     def keep(self, child: Child) -> None:
         """Remember a child that was started."""
@@ -138,6 +71,8 @@ class Watch:
         """What a child gets as its environment: None for this process's own."""
         if self.reports is None:
             return None if env is None else dict(env)
+        from tbparse.launching.report_env import reporting_env
+
         return reporting_env(os.environ if env is None else env, self.reports)
 
 
@@ -145,6 +80,9 @@ _watches: list[Watch] = []
 _lock = threading.RLock()
 _local = threading.local()
 _originals: dict[str, Any] = {}
+_channels: WeakKeyDictionary[subprocess.Popen[Any], Channel] = WeakKeyDictionary()
+FLUSH_S = 0.5
+"""A reader that is slower than this at the far end is waited for no longer."""
 
 
 def open_watch(watch: Watch) -> None:
@@ -156,12 +94,15 @@ def open_watch(watch: Watch) -> None:
 
 
 def close_watch(watch: Watch) -> None:
-    """End it. Nothing of what was patched stays once the last watch has ended."""
+    """End it: its children are the next outer watch's too. Nothing of what was replaced stays once the last watch has ended."""
     with _lock:
         if watch in _watches:
             _watches.remove(watch)
         if not _watches:
             _uninstall()
+        outer = next((w for w in reversed(_watches) if (w.thread, w.pid) == (watch.thread, watch.pid)), None)
+    for child in watch.children if outer is not None else ():
+        outer.keep(child)
 
 
 def _current() -> Watch | None:
@@ -176,35 +117,35 @@ def _current() -> Watch | None:
 
 
 def _install() -> None:
-    _originals["popen"] = subprocess.Popen.__init__
-    subprocess.Popen.__init__ = _popen_init  # type: ignore[method-assign]
+    for owner, name, ours in _places():
+        there = getattr(owner, name)
+        if name in _kept and there is not _kept[name]:
+            _originals[name] = _kept[name]  # ours is inside what somebody put there
+            continue
+        _kept.pop(name, None)
+        _originals[name] = there
+        setattr(owner, name, ours)
+
+
+def _places() -> list[tuple[Any, str, Any]]:
+    """What is replaced while a watch is open: where, its name there, and by what."""
+    popen = subprocess.Popen
+    places: list[tuple[Any, str, Any]] = [(popen, "__init__", _popen_init), (popen, "wait", _wait), (popen, "poll", _poll)]
     if hasattr(os, "fork"):
-        _originals["fork"] = os.fork
-        os.fork = _fork
         import _posixsubprocess
 
-        _originals["fork_exec"] = _posixsubprocess.fork_exec
-        _posixsubprocess.fork_exec = _fork_exec
+        places += [(os, "fork", _fork), (_posixsubprocess, "fork_exec", _fork_exec)]
+    return places
 
 
 def _uninstall() -> None:
-    # Whoever patched the same after us has our function inside theirs: it stays, and passes everything on.
-    if not _originals:
-        return
-    left = {}
-    if subprocess.Popen.__init__ is _popen_init:
-        subprocess.Popen.__init__ = _originals["popen"]  # type: ignore[method-assign]
-    else:
-        left["popen"] = _originals["popen"]
-    if "fork" in _originals:
-        import _posixsubprocess
-
-        for name, module, ours in (("fork", os, _fork), ("fork_exec", _posixsubprocess, _fork_exec)):
-            if getattr(module, name) is ours:
-                setattr(module, name, _originals[name])
-            else:
-                left[name] = _originals[name]
-    _kept.update(left)
+    # Whoever replaced the same after us has our function inside theirs: it stays there, and passes everything on.
+    for owner, name, ours in _places() if _originals else ():
+        if getattr(owner, name) is ours:
+            setattr(owner, name, _originals[name])
+            _kept.pop(name, None)
+        else:
+            _kept[name] = _originals[name]
     _originals.clear()
 
 
@@ -216,11 +157,27 @@ def _original(name: str) -> Callable[..., Any]:
     return found
 
 
+def _wait(self: subprocess.Popen[Any], *args: Any, **kwargs: Any) -> Any:
+    return _after_end(self, _original("wait")(self, *args, **kwargs))
+
+
+def _poll(self: subprocess.Popen[Any]) -> Any:
+    return _after_end(self, _original("poll")(self))
+
+
+def _after_end(popen: subprocess.Popen[Any], code: Any) -> Any:
+    """Whoever waited for a child may write next: what the child wrote comes out before."""
+    channel = _channels.get(popen) if code is not None else None
+    if channel is not None:
+        channel.flush(FLUSH_S)
+    return code
+
+
 _ORDER = ("args", "bufsize", "executable", "stdin", "stdout", "stderr", "preexec_fn", "close_fds", "shell", "cwd", "env")
 
 
 def _popen_init(self: subprocess.Popen[Any], *args: Any, **kwargs: Any) -> None:
-    original = _original("popen")
+    original = _original("__init__")
     watch = _current()
     if watch is None or len(args) > len(_ORDER):
         original(self, *args, **kwargs)
@@ -232,15 +189,18 @@ def _popen_init(self: subprocess.Popen[Any], *args: Any, **kwargs: Any) -> None:
     given.update(kwargs)
     child = watch.begin(given.get("args"), given.get("env"))
     stderr, stdout = given.get("stderr"), given.get("stdout")
-    merged = stderr == subprocess.STDOUT and _leads_to(stdout, 1)
+    merged = stderr == subprocess.STDOUT
+    inherited = _inherited(stdout, 1) if merged else _inherited(stderr, 2)
     if watch.reports is not None:
         given["env"] = watch.environment(given.get("env"))
     streams = {id(s): s for s in (stdout, stderr)}
     child.files = [x for x in (_file_of(s, s is stderr) for s in streams.values()) if x is not None]
-    channel = open_channel(1 if merged else 2, child) if merged or _leads_to(stderr, 2) else None
+    beside = None if merged else _inherited(stdout, 1)
+    child.channel = channel = open_channel(inherited, child, beside) if inherited is not None else None
     if channel is not None:
         given["stdout" if merged else "stderr"] = channel.give
-        child.channel = channel
+        if channel.both:
+            given["stdout"] = channel.give
     _local.busy = True
     try:
         original(self, **given)
@@ -253,22 +213,25 @@ def _popen_init(self: subprocess.Popen[Any], *args: Any, **kwargs: Any) -> None:
     child.popen, child.pid = self, self.pid
     if channel is not None:
         channel.start()
+        _channels[self] = channel
     watch.keep(child)
 
 
-def _leads_to(stream: Any, number: int) -> bool:
-    """Whether a stream argument of Popen means this process's descriptor ``number``."""
+def _inherited(stream: Any, number: int) -> int | None:
+    """The descriptor of this process's own output that a stream argument of Popen leads to; None for any other place."""
     if stream is None or stream == number:
-        return True
-    if isinstance(stream, int) or stream is not (sys.stderr if number == 2 else sys.stdout):
-        return False
+        return number
+    if isinstance(stream, int) or all(stream is not x for x in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)):
+        return None
     try:
-        return bool(stream.fileno() == number)
+        return int(stream.fileno())
     except (OSError, ValueError, AttributeError):
-        return False
+        return None
 
 
 def _file_of(stream: Any, stderr: bool) -> OwnFile | None:
+    from tbparse.launching.capture_child import OwnFile
+
     name = getattr(stream, "name", None)
     if not isinstance(name, str) or not os.path.isfile(name):
         return None
@@ -284,7 +247,7 @@ def _fork() -> int:
     if watch is None:
         return original()
     child = watch.begin(None, None)
-    child.channel = channel = open_channel(2, child)
+    child.channel = channel = open_channel(2, child, 1)
     try:
         pid = original()
     except BaseException:
@@ -306,12 +269,14 @@ def _in_forked_child(channel: Channel | None, watch: Watch) -> None:
     global _lock
     _lock = threading.RLock()
     if channel is not None:
-        os.dup2(channel.give, 2)
+        for number in (1, 2) if channel.both else (2,):
+            os.dup2(channel.give, number)
     Channel.forget_all()
     _watches.clear()
     _uninstall()
     if watch.reports is not None:
         from tbparse.launching.hook import tbparse_child_report
+        from tbparse.launching.report_env import reporting_env
 
         os.environ.update(reporting_env(os.environ, watch.reports))
         tbparse_child_report.install(forked=True)
@@ -324,10 +289,12 @@ def _fork_exec(*args: Any) -> int:
     if watch is None or len(args) < 17 or args[5] is not None or args[6:12] != (-1,) * 6 or _is_helper(args[0]):
         return original(*args)
     child = watch.begin([os.fsdecode(x) for x in args[0]], None)
-    child.channel = channel = open_channel(2, child)
+    child.channel = channel = open_channel(2, child, 1)
     new = list(args)
     if channel is not None:
         new[11] = channel.give
+        if channel.both:
+            new[9] = channel.give
     env = watch.environment(None)
     if env is not None:
         new[5] = [os.fsencode(k) + b"=" + os.fsencode(v) for k, v in env.items()]
@@ -345,7 +312,3 @@ def _fork_exec(*args: Any) -> int:
 
 def _is_helper(command: Sequence[Any]) -> bool:
     return any(h in os.fsdecode(x) for x in command for h in _QUIET_HELPERS)
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None

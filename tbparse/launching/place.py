@@ -54,7 +54,7 @@ def fill_place(answer: RootCause, job: Job, place: Tags) -> RootCause:
     if place.rank is not None and ranks <= {place.rank, None} and local_ranks <= {place.local_rank, None}:
         found.update(rank=place.rank, local_rank=place.local_rank)
     hosts = {x.host for x in job.exits} | {x.tags.host for x in job.failures} | {answer.host}
-    if place.host is not None and hosts == {None}:
+    if place.host is not None and hosts <= {place.host, None}:
         found["host"] = place.host
     return answer.model_copy(update=found) if found else answer
 

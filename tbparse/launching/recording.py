@@ -150,6 +150,15 @@ class Recording:
             self._closed = True
             self._explain()
 
+    def amend(self, more: Callable[[Explainer], object]) -> None:
+        """After the log, let ``more`` give the engine what was learned elsewhere (the child's own report)."""
+        self.drain()
+        if self._failed is None:
+            try:
+                more(self.explainer)
+            except Exception as e:
+                self._note_failure(e)
+
     def finish(self, returncode: int | None) -> RootCause:
         """Why the child died. ``returncode`` as ``subprocess`` has it, None where it is not known. Never raises; the answer of
         the first call is kept."""

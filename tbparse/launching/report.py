@@ -9,14 +9,8 @@ whole messages, frames, causes, groups, the process and its rank.
 from __future__ import annotations
 
 import json
-import logging
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from tbparse.attribute.origin import NO_SETTINGS, PathSettings, mark_frames
@@ -25,19 +19,14 @@ from tbparse.dialects.frames import HEADER_TEXT
 from tbparse.dialects.reader import ChainReader, relate
 from tbparse.dialects.wrappers import LAUNCHER_WRAPPERS, short
 from tbparse.launching.place import place_of
+from tbparse.launching.report_env import HOOK, ChildReports, child_report, reporting_env
 from tbparse.model import Relation
 from tbparse.records import Failure, Frame, Line, Link, Tags
 
 if TYPE_CHECKING:
     from tbparse.engine import Explainer
 
-FOLDER = "TBPARSE_REPORT_DIR"
-HOOK = str(Path(__file__).with_name("hook"))
-MAX_REPORTS = 512
-MAX_BYTES = 64 * 1024 * 1024
-"""A report is a few kilobytes; one that is larger than this is not read."""
 _RELATIONS = frozenset(get_args(Relation))
-_log = logging.getLogger("tbparse")
 
 
 @dataclass(frozen=True)
@@ -53,65 +42,6 @@ class ChildReport:
     multiprocessing: bool
     text: str
     links: tuple[Link, ...]
-
-
-class ChildReports:
-    """Where the reports of some children come in. ``env`` is the environment for the children."""
-
-    def __init__(self, env: Mapping[str, str], folder: Path) -> None:
-        self.folder = folder
-        self.env = reporting_env(env, folder)
-
-    def read(self) -> list[ChildReport]:
-        """The reports so far, the earliest first. What cannot be read is logged and left out."""
-        found = []
-        for path in sorted(self.folder.glob("*.json"))[:MAX_REPORTS]:
-            try:
-                if path.stat().st_size <= MAX_BYTES:
-                    found.append(read_report(path.read_bytes()))
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-                _log.warning("%s: a child's report cannot be read: %s", path, e)
-        return sorted(found, key=lambda r: r.time)
-
-    def apply(self, explainer: Explainer, *, paths: PathSettings = NO_SETTINGS) -> int:
-        """Give the reports to the explainer, after the log was fed and before it finishes; how many there were."""
-        return apply_reports(explainer, self.read(), paths=paths)
-
-
-@contextmanager
-def child_report(env: Mapping[str, str] | None = None) -> Iterator[ChildReports]:
-    """Have the children that are started with ``.env`` report; ``env`` is what they get otherwise (None: this process's own).
-
-    The folder is deleted in the end. Where ``env`` asks for reports already, for somebody further out, those get them too.
-    """
-    base = os.environ if env is None else env
-    outer = base.get(FOLDER)
-    folder = Path(tempfile.mkdtemp(prefix="tbparse-report-"))
-    try:
-        yield ChildReports(base, folder)
-    finally:
-        if outer and os.path.isdir(outer):
-            _hand_on(folder, Path(outer))
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def reporting_env(env: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """``env`` with what makes a Python child report into ``folder``."""
-    new = dict(env)
-    before = [p for p in new.get("PYTHONPATH", "").split(os.pathsep) if p and p != HOOK]
-    new["PYTHONPATH"] = os.pathsep.join([HOOK, *before])
-    new[FOLDER] = str(folder)
-    return new
-
-
-def _hand_on(folder: Path, outer: Path) -> None:
-    for path in folder.glob("*.json"):
-        try:
-            part = outer / f"{path.name}.part"
-            shutil.copyfile(path, part)
-            part.rename(outer / path.name)
-        except OSError as e:
-            _log.warning("%s: a child's report cannot be handed on: %s", path, e)
 
 
 def read_report(raw: bytes) -> ChildReport:
@@ -186,7 +116,7 @@ def _frame(raw: Mapping[str, Any]) -> Frame:
     return Frame(str(raw["path"]), int(line) if line is not None else None, raw.get("function"), raw.get("source"))
 
 
-def apply_reports(explainer: Explainer, reports: Sequence[ChildReport], *, paths: PathSettings = NO_SETTINGS) -> int:
+def apply_reports(explainer: Explainer, reports: Sequence[ChildReport], *, paths: PathSettings | None = None) -> int:
     """Add reports to what the explainer found; how many there were.
 
     Where the log shows the traceback too, the report takes its place and keeps its lines as evidence: one failure, not two.
@@ -196,7 +126,7 @@ def apply_reports(explainer: Explainer, reports: Sequence[ChildReport], *, paths
     explainer.drain()
     for order, report in enumerate(reports):
         failure = _failure(report, order)
-        mark_frames(failure.links, paths)
+        mark_frames(failure.links, paths if paths is not None else NO_SETTINGS)
         exit_facts(failure)
         _take_printed(explainer.job.failures, failure)
         explainer.job.failures.append(failure)

@@ -123,7 +123,8 @@ _state_holder = _Holder()
 
 
 def _report(error: BaseException, trace: TracebackType | None, process: bool = False) -> None:
-    if _state["seen"] is error or isinstance(error, (SystemExit, GeneratorExit)):
+    # After KeyboardInterrupt the interpreter ends as if by SIGINT, unless any module is imported before: it is left alone.
+    if _state["seen"] is error or isinstance(error, (SystemExit, GeneratorExit, KeyboardInterrupt)):
         return
     _state["seen"] = error
     write(error, trace, process)
