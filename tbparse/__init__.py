@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tbparse.retrying.decorator import retry as retry
     from tbparse.retrying.surface import TransientFailure as TransientFailure
     from tbparse.retrying.surface import surface as surface
+    from tbparse.ruleset.packs import load_rules as load_rules
 
 _HOMES = {
     "Completed": "tbparse.launching.api",
@@ -46,6 +47,7 @@ _HOMES = {
     "capture": "tbparse.launching.capture",
     "classify": "tbparse.engine",
     "launch": "tbparse.launching.api",
+    "load_rules": "tbparse.ruleset.packs",
     "retry": "tbparse.retrying.decorator",
     "retryable": "tbparse.retrying.decision",
     "surface": "tbparse.retrying.surface",
@@ -68,6 +70,7 @@ __all__ = [
     "capture",
     "classify",
     "launch",
+    "load_rules",
     "retry",
     "retryable",
     "surface",

@@ -8,6 +8,7 @@ engine as arguments: :func:`tbparse.engine.classify` itself opens no file. Where
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -56,17 +57,18 @@ class Project:
             return NO_SETTINGS
         return PathSettings(self.settings.user_paths, self.settings.library_paths)
 
-    def rules(self, profile: str) -> RuleSet | None:
-        """The rules under a profile with the project's packs and overrides; None where the built-in ones hold unchanged.
+    def rules(self, profile: str, packs: Sequence[str] = ()) -> RuleSet | None:
+        """The rules under a profile with the project's packs and verdicts; None where the built-in ones hold unchanged.
 
-        The project's word is the last one: it goes over the profile's and over a pack's. Raises UsageError for a profile or a
-        pack that does not exist, SettingsError for a rule that does not, RuleError for a pack with faults.
+        ``packs`` are more of them, as :func:`tbparse.ruleset.packs.load_rules` takes them, over the project's own. The verdicts
+        that the project sets are the last word. Raises UsageError for a profile or a pack that does not exist, SettingsError
+        for a rule that does not, RuleError for a pack with faults.
         """
-        if self.settings is None or not (self.settings.rules or self.settings.transient or self.settings.real):
+        if not packs and not (self.get("rules") or self.get("transient") or self.get("real")):
             return None
         from tbparse.settings_rules import project_rules
 
-        return project_rules(self, profile)
+        return project_rules(self, profile, packs)
 
 
 NO_PROJECT = Project()

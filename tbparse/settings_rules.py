@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tbparse.errors import RuleProblem, SettingsError
 from tbparse.model import Retry
 from tbparse.ruleset.match import PackedRule, RuleSet, builtin_rules, default_retry
+from tbparse.ruleset.packs import load_rules
 from tbparse.settings_model import OWN_FILE, place
 
 if TYPE_CHECKING:
     from tbparse.settings import Project
 
 
-def project_rules(project: Project, profile: str) -> RuleSet:
+def project_rules(project: Project, profile: str, packs: Sequence[str]) -> RuleSet:
     """See :meth:`tbparse.settings.Project.rules`."""
-    assert project.settings is not None
-    assert project.path is not None
-    base = _base(project, profile)
+    base = _base(project, profile, packs)
     wanted = _verdicts(project, base)
     if not wanted:
         return base
     return RuleSet([_with(rule, wanted[rule.id]) if rule.id in wanted else rule for rule in base.rules])
 
 
-def _base(project: Project, profile: str) -> RuleSet:
-    assert project.settings is not None
-    assert project.path is not None
-    if not project.settings.rules:
+def _base(project: Project, profile: str, packs: Sequence[str]) -> RuleSet:
+    own: list[str | Path] = []
+    for name in project.get("rules") or ():
+        # Folders are relative to the file that names them; a name of no folder may be an installed pack's.
+        folder = (project.path or Path()).parent / Path(name).expanduser()
+        own.append(folder if folder.exists() else name)
+    if not own and not packs:
         return builtin_rules(profile)
-    from tbparse.ruleset.packs import load_rules
-
-    return load_rules(project.settings.rules, profile=profile, base=project.path.parent)
+    return load_rules([*own, *packs], profile=profile)
 
 
 def _verdicts(project: Project, rules: RuleSet) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -63,6 +64,15 @@ LibraryPath = Annotated[
         "--library-path", metavar="PATH", help="Code under this path is a library's. May be repeated.", show_default=False
     ),
 ]
+Packs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rules",
+        metavar="PACK",
+        help="More rules: a folder, a site file, or an installed pack (`installed`: all). May be repeated.",
+        show_default=False,
+    ),
+]
 
 
 class Settings(NamedTuple):
@@ -86,6 +96,7 @@ def explain(
     returncode: Returncode = None,
     user_path: UserPath = None,
     library_path: LibraryPath = None,
+    packs: Packs = None,
 ) -> None:
     """Say why a job died, and whether running it again would help.
 
@@ -111,7 +122,7 @@ def explain(
         user, library = project.paths
         roots = PathSettings((*(user_path or ()), *user), (*(library_path or ()), *library))
         in_force = project.profile(profile)
-        settings = Settings(in_force, project.rules(in_force), roots, returncode, log_dir)
+        settings = Settings(in_force, project.rules(in_force, packs or ()), roots, returncode, log_dir)
         verdicts, failed = _explain_all(targets or [None], settings, format, why=why, every=every)
     if failed:
         raise typer.Exit(ExitCode.NO_INPUT)
@@ -160,6 +171,7 @@ def _report(target: str | None, settings: Settings, *, titled: bool, why: bool, 
     return Report(answer, explainer.job, name=name, titled=titled, why=why, every=every)
 
 
+@lru_cache(maxsize=1)
 def _note_runs(root: Path) -> None:
     """Say so when a folder holds more than one run: nodes of one job, or earlier runs, which the layout does not tell."""
     from tbparse.logs.directory import runs

@@ -12,11 +12,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tbparse.model import Retry, Scalar, signal_name
 from tbparse.records import Failure, Link
 from tbparse.ruleset import patterns
+from tbparse.text.quotes import mentioned, quoted
+
+if TYPE_CHECKING:
+    from tbparse.ruleset.schema import SiteFile
 
 MAX_MESSAGE_CHARS = 32_768
 """Longer messages are searched in their head and tail."""
@@ -56,12 +60,12 @@ class Evidence:
                 shown = text.lower() if caseless else text
                 if any(x in shown for x in literals):
                     m = patterns.search(pattern, text)
-                    if m is not None:
+                    if m is not None and not mentioned(text, m.start()):
                         return i, m
             return None
         for i, text in enumerate(self.texts):
             m = patterns.search(pattern, text)
-            if m is not None:
+            if m is not None and not mentioned(text, m.start()):
                 return i, m
         return None
 
@@ -233,7 +237,7 @@ class RuleSet:
             if bug and "type" not in m and rule.may_retry:
                 continue
             try:
-                match = self._try(rule, m, link, message, context)
+                match = self._try(rule, m, link, message, context, own=True)
                 if match is None or any(self._try(rule, u, link, message, context) for u in rule.unless):
                     continue
             except TimeoutError:
@@ -257,7 +261,10 @@ class RuleSet:
                 break
         return ranked
 
-    def _try(self, rule: PackedRule, m: dict[str, Any], link: Link, message: str, context: Context) -> Match | None:
+    def _try(
+        self, rule: PackedRule, m: dict[str, Any], link: Link, message: str, context: Context, *, own: bool = False
+    ) -> Match | None:
+        """``own``: a matcher without a type does not match what the message of an exception only quotes."""
         failure = context.failure
         if "type" in m and not any(type_fits(t, link.exception) for t in m["type"]):
             return None
@@ -275,7 +282,7 @@ class RuleSet:
         by = []
         if "message" in m:
             found = patterns.search(m["message"], message)
-            if found is None:
+            if found is None or (own and "type" not in m and link.exception and quoted(message, found.start(), prose=True)):
                 return None
             groups |= {k: v for k, v in found.groupdict().items() if v is not None}
             by.append("message")
@@ -472,7 +479,14 @@ def apply_profile(rules: list[PackedRule], profile: str) -> list[PackedRule]:
         raise UsageError(f"no profile `{profile}`: choose one of {known}")
     from tbparse.ruleset.pack import read_site
 
-    site = read_site(path)
+    return changed(rules, read_site(path))
+
+
+def changed(rules: Iterable[PackedRule], site: SiteFile) -> list[PackedRule]:
+    """The rules with a site file's changes: some left out, parts of others overridden, more that forbids a match."""
+    from tbparse.ruleset.pack import pack_matcher
+
+    filters = [(f.rules, [pack_matcher(m) for m in f.unless]) for f in site.filters]
     out = []
     for rule in rules:
         if any(_names(d, rule.id) for d in site.disable):
@@ -481,6 +495,9 @@ def apply_profile(rules: list[PackedRule], profile: str) -> list[PackedRule]:
             if _names(key, rule.id):
                 changes = override.model_dump(mode="json", exclude_none=True)
                 rule = PackedRule({**rule.data, **changes, "qualifiers": [] if "verdict" in changes else rule.qualifiers})
+        more = [u for names, unless in filters if any(_names(n, rule.id) for n in names) for u in unless]
+        if more:
+            rule = PackedRule({**rule.data, "unless": [*rule.unless, *more]})
         out.append(rule)
     return out
 
