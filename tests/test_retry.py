@@ -9,6 +9,7 @@ import inspect
 import logging
 import subprocess
 import sys
+import timeit
 import unittest
 import weakref
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+import tenacity
 
 import tbparse
 from tbparse import Decision, UsageError, retry
@@ -492,3 +494,24 @@ def test_only_and_never_see_the_type_that_the_child_raised(tmp_path: Path) -> No
         retry(wait=0, never=OutOfMemoryError)(lambda: subprocess.run(command, check=True))()
     retry(wait=0, only=OutOfMemoryError)(lambda: subprocess.run(command, check=True))()
     assert counter.read_text() == "xx"
+
+
+# What it costs
+
+
+def test_a_call_that_succeeds_asks_nothing_and_costs_about_what_tenacitys_own_decorator_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("a call that succeeds needs no settings and no decision")
+
+    monkeypatch.setattr("tbparse.retrying.attempts.load_project", never)
+    monkeypatch.setattr("tbparse.retrying.attempts.retryable", never)
+
+    def work() -> int:
+        return 1
+
+    ours, theirs = retry(capture=False)(work), tenacity.retry(work)
+    assert ours() == theirs() == 1
+    best = [min(timeit.repeat(call, number=300, repeat=7)) for call in (ours, theirs)]
+    assert best[0] < 5 * best[1]
