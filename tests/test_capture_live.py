@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -40,6 +41,12 @@ def ranks(tmp_path: Path) -> str:
     return str(tmp_path / "ranks.py")
 
 
+def _free_port() -> str:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return str(s.getsockname()[1])
+
+
 def _accelerate(*argv: str) -> None:
     from accelerate.commands.launch import launch_command, launch_command_parser
 
@@ -49,19 +56,16 @@ def _accelerate(*argv: str) -> None:
 def _torchrun(*argv: str) -> None:
     from torch.distributed import run
 
-    run.run(run.parse_args(["--nproc-per-node", "2", "--master-port", "29713", *argv]))
+    run.run(run.parse_args(["--nproc-per-node", "2", "--standalone", *argv]))
 
 
 def _raised(launch: Callable[[], object], report: bool = False) -> tuple[BaseException, tbparse.RootCause]:
     """The exception that leaves the block, and its root cause."""
-    try:
-        with tbparse.capture(report=report) as c:
-            launch()
-    except BaseException as e:
-        assert c.root_cause is not None
-        assert e.root_cause is c.root_cause  # type: ignore[attr-defined]
-        return e, c.root_cause
-    raise AssertionError("nothing was raised")
+    with pytest.raises(BaseException) as e, tbparse.capture(report=report) as c:
+        launch()
+    assert c.root_cause is not None
+    assert e.value.root_cause is c.root_cause  # type: ignore[attr-defined]
+    return e.value, c.root_cause
 
 
 def test_accelerates_one_process(boom, capfd):
@@ -83,7 +87,7 @@ def test_accelerates_one_process_that_is_to_be_quiet(boom, capfd):
 
 @pytest.mark.parametrize("report", [False, True])
 def test_two_ranks_under_accelerate(report, ranks, capfd):
-    plain = ("--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "29711")
+    plain = ("--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0")
     error, cause = _raised(lambda: _accelerate("--multi_gpu", "--num_processes", "2", *plain, ranks), report)
     assert type(error).__name__ == "ChildFailedError"
     assert error.stderr.count("KeyError: 'label'") == 1  # type: ignore[attr-defined]
@@ -138,7 +142,7 @@ def test_processes_of_torch_multiprocessing(method, capfd):
 def test_the_notebook_launcher(capfd):
     from accelerate import notebook_launcher
 
-    error, cause = _raised(lambda: notebook_launcher(_of_notebook, num_processes=2, use_port="29717"))
+    error, cause = _raised(lambda: notebook_launcher(_of_notebook, num_processes=2, use_port=_free_port()))
     assert type(error).__name__ == "ChildFailedError"
     assert (cause.exception, cause.message, cause.rank) == ("ValueError", "in a notebook's process", 1)
     assert "ValueError: in a notebook's process" in error.stderr  # type: ignore[attr-defined]
