@@ -8,6 +8,7 @@ import json
 import pytest
 from scoring import chain_of, place
 
+HEADER = "Traceback (most recent call last):\n"
 INNER = 'Traceback (most recent call last):\n  File "/work/prep.py", line 14, in clean\n    return row["text"].strip()\nKeyError: \'text\'\n'
 
 BOX = """╭───────────────────── Traceback (most recent call last) ──────────────────────╮
@@ -251,3 +252,99 @@ def test_row_36_a_ci_log_with_nothing_but_its_closing_line(explain) -> None:
         returncode=137,
     )
     assert (answer.exception, answer.signal) == (None, "SIGKILL")
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank1]: "])
+def test_row_17_a_group_in_boxes_in_boxes(prefix: str, explain) -> None:
+    inner = BOX.splitlines()
+    boxed = [f"│ {line:<80} │" for line in inner]
+    log = [*inner[:-1], "ExceptionGroup: two shards (2 sub-exceptions)", ""]
+    log += [f"╭{' Sub-exception #1 ':─^82}╮", *boxed, f"╰{'─' * 82}╯", ""]
+    log += [f"╭{' Sub-exception #2 ':─^82}╮", f"│ {'TypeError: no list':<80} │", f"╰{'─' * 82}╯", "done"]
+    answer = explain("".join(f"{prefix}{line}\n" for line in log), returncode=1)
+    assert chain_of(answer) == [("ExceptionGroup", "group"), ("ZeroDivisionError", "root")]
+    assert place(answer.site)[1:] == (9, "weigh")
+    assert "TypeError" in [s.exception for s in answer.secondary]
+
+
+def test_row_17_a_syntax_error_has_a_box_of_its_own(explain) -> None:
+    place_box = f"╭{'─' * 40}╮\n│ {' /work/very/long/path/to/the/source/of/':<38} │\n│ {'steps.py:4':<38} │\n│ {'def f(:':<38} │\n│ {'      ▲':<38} │\n╰{'─' * 40}╯\n"
+    answer = explain(BOX.replace("ZeroDivisionError: division by zero", f"{place_box}SyntaxError: invalid syntax"))
+    assert place(answer.site) == ("/work/very/long/path/to/the/source/of/steps.py", 4, None)
+    assert answer.site.source == "def f(:"
+
+
+@pytest.mark.parametrize(
+    ("where", "path"), [("  Cell In[5], line 3", "Cell In[5]"), ("  File /work/nb/steps.py:3", "/work/nb/steps.py")]
+)
+def test_row_25_a_syntax_error_has_no_header(where: str, path: str, explain) -> None:
+    answer = explain(f"{where}\n    for x in loader\n                   ^\nSyntaxError: expected ':'\n", returncode=1)
+    assert (answer.exception, place(answer.site)) == ("SyntaxError", (path, 3, None))
+
+
+def test_row_25_colab_leaves_frames_out_and_names_decorators(explain) -> None:
+    answer = explain(
+        f"{'-' * 75}\nKeyError                                  Traceback (most recent call last)\n<ipython-input-5-1d2f> in <cell line: 1>()\n----> 1 run(cfg)\n\n"
+        "4 frames\n<decorator-gen-53> in run(self, cfg)\n\n/work/lib/steps.py in pick(cfg)\n    243     x = 1\n--> 245     return cfg['lr']\n\nKeyError: 'lr'\n",
+        returncode=1,
+    )
+    assert (answer.exception, answer.message, place(answer.site)) == ("KeyError", "'lr'", ("/work/lib/steps.py", 245, "pick"))
+
+
+@pytest.mark.parametrize("between", ["", "\nStack Trace:\n"])
+def test_a_platform_prints_the_exception_before_its_frames(between: str, explain) -> None:
+    head = f"KeyError: 'text'\n{between or HEADER}"
+    frames = '  File "/work/handler.py", line 14, in handler\n    return embed(event)\n  File "/work/embed.py", line 9, in embed\n    t = event["text"]\n'
+    answer = explain(f"START RequestId: 1a\n[ERROR] {head}{frames}END RequestId: 1a\n", returncode=1)
+    assert (answer.exception, answer.message, place(answer.site)) == ("KeyError", "'text'", ("/work/embed.py", 9, "embed"))
+
+
+def test_blanks_that_do_not_break_are_blanks(explain) -> None:
+    answer = explain(INNER.replace("  File", "\xa0\xa0File").replace("    return", "\xa0\xa0\xa0\xa0return"))
+    assert place(answer.site) == ("/work/prep.py", 14, "clean")
+
+
+def test_stackprinter_shows_the_lines_around(explain) -> None:
+    answer = explain(
+        'File "/work/run.py", line 9, in <module>\n    8    if __name__ == "__main__":\n--> 9        fit(cfg)\n    ....................\n     cfg = {}\n    ....................\n\n'
+        'File "/work/opt.py", line 12, in make\n    11   def make(c):\n--> 12       return TABLE[c["name"]]\n\nKeyError: \'adamw8\'\n',
+        returncode=1,
+    )
+    assert (answer.exception, place(answer.site)) == ("KeyError", ("/work/opt.py", 12, "make"))
+    assert answer.site.source == 'return TABLE[c["name"]]'
+
+
+def test_a_message_framed_like_a_notice_is_the_message(explain) -> None:
+    notice = f"{'*' * 70}\n  Resource punkt_tab not found.\n\n  Searched in:\n    - '/root/nltk_data'\n{'*' * 70}\n"
+    answer = explain(INNER.replace("KeyError: 'text'\n", f"LookupError: \n{notice}") + "step 3 done\n", returncode=1)
+    assert answer.message.splitlines()[1:5:3] == ["  Resource punkt_tab not found.", "    - '/root/nltk_data'"]
+
+
+def test_row_26_a_quiet_session_that_passes_later_heals_the_first(explain) -> None:
+    failed = "F.    [100%]\n==== FAILURES ====\n____ test_tok ____\ntest_tok.py:7: in test_tok\n    assert table['a']\nE   KeyError: 'a'\n==== short test summary info ====\nFAILED test_tok.py::test_tok - KeyError: 'a'\n1 failed, 1 passed in 0.04s\n"
+    assert explain(failed).exception == "KeyError"
+    assert explain(f"Attempt 1\n{failed}Attempt 2\n..    [100%]\n2 passed in 0.04s\n").verdict == "clean"
+
+
+def test_row_26_a_fixture_that_is_missing_has_a_place(explain) -> None:
+    log = "==== ERRORS ====\n____ ERROR at setup of test_train ____\nfile /work/tests/test_train.py, line 8\n  def test_train(mocker):\nE       fixture 'mocker' not found\n>       available fixtures: cache\n\n/work/tests/test_train.py:8\n==== short test summary info ====\nERROR tests/test_train.py::test_train\n1 error in 0.03s\n"
+    assert place(explain(log, returncode=1).site) == ("/work/tests/test_train.py", 8, "test_train")
+
+
+def test_retry_words_before_an_uncaught_traceback_do_not_make_it_handled(explain) -> None:
+    answer = explain(
+        "Retrying in 1s [Retry 1/5].\nTraceback (most recent call last):\n  File \"/work/main.py\", line 12, in <module>\n    main()\n  File \"/work/io.py\", line 9, in main\n    row['labels']\nKeyError: 'labels'\n"
+    )
+    assert (answer.verdict, answer.exception) == ("real", "KeyError")
+
+
+def test_a_container_runtime_cuts_long_lines(explain) -> None:
+    rows = [
+        ("F", "Traceback (most recent call last):"),
+        ("F", '  File "/work/b.py", line 9, in main'),
+        ("F", "    check()"),
+        ("P", "ValueError: the quick brown "),
+        ("F", "fox is missing"),
+    ]
+    answer = explain("".join(f"2026-03-14T09:26:01.123456789Z stderr {flag} {text}\n" for flag, text in rows), returncode=1)
+    assert answer.message == "the quick brown fox is missing"

@@ -134,3 +134,51 @@ def test_any_object_can_be_expanded(value: object) -> None:
     found = expand(lines({"msg": "x", "value": value, "exception": value, "record": value, "level": value}))
     assert found is not None
     assert all("\n" not in x.text for x in found[0])
+
+
+SENTRY = {
+    "level": "error",
+    "exception": {
+        "values": [
+            {"type": "KeyError", "value": "'lr'", "stacktrace": {"frames": [{"filename": "/work/a.py", "lineno": 3, "function": "f", "context_line": "  cfg['lr']"}]}},
+            {"type": "RuntimeError", "value": "no optimiser", "stacktrace": {"frames": [{"abs_path": "/work/run.py", "lineno": 9, "function": "main"}]}},
+        ]
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", [
+    SENTRY,
+    {"body": "failed", "attributes": {"exception.type": "KeyError", "exception.stacktrace": TRACE.replace('"größe"', "'lr'")}},
+    {"message": "failed", "error": {"kind": "KeyError", "message": "'lr'", "stack": TRACE.replace('"größe"', "'lr'")}},
+    {"msg": "failed", "err": {"type": "KeyError", "message": "'lr'", "frames": [{"file": "/work/a.py", "line": 3, "method": "f"}]}},
+])  # fmt: skip
+def test_exceptions_told_as_objects(row: dict, explain) -> None:
+    answer = explain(json.dumps(row) + "\n", returncode=1)
+    assert (answer.exception, answer.message) == ("KeyError", "'lr'")
+    assert place(answer.site) == ("/work/a.py", 3, "f")
+
+
+def test_an_object_that_only_looks_like_an_exception_makes_no_failure(explain) -> None:
+    row = {
+        "level": "info",
+        "stack": [{"file": "a.py", "line": 3}],
+        "type": "pipeline",
+        "name": "stack of layers",
+        "message": "built",
+    }
+    assert explain(json.dumps(row) + "\n").verdict == "clean"
+
+
+def test_objects_that_are_printed_over_many_lines(explain) -> None:
+    rows = [{"textPayload": text, "severity": "ERROR", "timestamp": "2026-05-05T10:00:00Z"} for text in TRACE.split("\n")]
+    log = json.dumps(rows, indent=1, ensure_ascii=False)
+    answer = explain(log, returncode=1)
+    assert (answer.exception, answer.message, place(answer.site)) == ("KeyError", '"größe"', ("/work/a.py", 3, "f"))
+    spans = [log.encode()[e.start : e.end].decode() for e in answer.evidence]
+    assert any('"textPayload": "KeyError' in span for span in spans)
+
+
+def test_a_configuration_that_is_printed_as_an_object_stays_text(explain) -> None:
+    log = json.dumps({"message": "hello", "log": "KeyError: 'x'", "depth": {"a": 1}}, indent=2)
+    assert explain(f"{log}\nstep 1\nstep 2\n").verdict == "clean"

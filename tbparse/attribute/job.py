@@ -59,7 +59,7 @@ class Job:
                 del self.failures[_KEEP_HEAD]
             self.failures.append(failure)
         self.exits += exits[: max(0, 20_000 - len(self.exits))]
-        loose = [line for i, line in enumerate(page.lines) if not page.taken[i] and line.text]
+        loose = [page.lines[i] for i in page.free() if page.texts[i]]
         self.evidence += loose
         self.evidence += [
             x.root.line for x in failures if x.kind in ("native", "kernel", "scheduler", "exit") and x.root.line is not None

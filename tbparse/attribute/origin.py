@@ -36,7 +36,7 @@ _STDLIB = re.compile(
     re.IGNORECASE,
 )
 _PSEUDO_USER = re.compile(
-    r"^(?:<string>|<stdin>|<ipython-input-[^>]*>|<command-[^>]*>.*|<console>|<input>|Cell In ?\[.*|In ?\[\d+\].*|<unknown>)$"
+    r"^(?:<string>|<stdin>|<ipython-input-[^>]*>|<command-[^>]*>.*|<console>|<input>|(?:Cell |Input )?In ?\[.*|<unknown>)$"
 )
 _NOTEBOOK_FILE = re.compile(r"/ipykernel_\d+/|\.ipynb$|/ipython-input-")
 _REMOTE_CODE = re.compile(r"(?:^|/)(?:transformers_modules|datasets_modules|diffusers_modules|working_dir_files)/")
@@ -87,7 +87,7 @@ def origin_of(path: str, settings: PathSettings = NO_SETTINGS) -> tuple[Origin, 
     for fragment in settings.library_paths:
         if _lies_in(p, fragment):
             return "library", False
-    if p.startswith(("<", "Cell In", "In [")):
+    if p.startswith(("<", "Cell In", "Input In", "In [")):
         if _PSEUDO_USER.match(p):
             return "user", False
         if p == "<frozen runpy>":

@@ -33,7 +33,7 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
         return
     ends = {id(line): i for i, line in enumerate(page.lines)}
     handled: set[tuple[str | None, str, int | None]] = set()
-    progress = [i for i, t in enumerate(page.texts) if not page.taken[i] and _goes_on(t)]
+    progress = [i for i in page.free() if _goes_on(page.texts[i])]
     for failure in watched:
         first, last = ends.get(id(failure.first)), ends.get(id(failure.last))
         if first is None or last is None:

@@ -11,9 +11,9 @@ def run() -> None:
 
     startup.begin()
     try:
-        from tbparse.cli.app import app
+        from tbparse.cli.app import build
 
-        app(prog_name="tbparse")
+        build(sys.argv[1:])(prog_name="tbparse")
     except KeyboardInterrupt:
         sys.exit(130)
     finally:

@@ -17,7 +17,7 @@ def read_page(page: Page) -> list[Failure]:
             if not page.narrow():
                 break
             blob = page.blob
-        if any(trigger in blob for trigger in entry.triggers):
+        if any(map(blob.__contains__, entry.triggers)):
             out += entry.load().read(page)
     out.sort(key=lambda failure: failure.first.start)
     return mend(page, out)

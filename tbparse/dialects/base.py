@@ -6,10 +6,16 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from re import Pattern
 from typing import Protocol
 
 from tbparse.records import Failure, Line, RankExit
+
+
+def _starts(texts: Sequence[str]) -> list[int]:
+    """Where each text begins once they are joined by line ends."""
+    return [at + k for k, at in enumerate(accumulate(map(len, texts[:-1]), initial=0))]
 
 
 @dataclass
@@ -33,22 +39,23 @@ class Page:
 
     @cached_property
     def _starts(self) -> list[int]:
-        starts, at = [], 0
-        for text in self.texts:
-            starts.append(at)
-            at += len(text) + 1
-        return starts
+        return _starts(self.texts)
 
     def narrow(self) -> bool:
         """Blank out the lines that are taken, for dialects that only want the others; False when none is left."""
-        texts = ["" if taken else text for text, taken in zip(self.texts, self.taken, strict=True)]
+        texts = [""] * len(self.texts)
+        for i in self.free():
+            texts[i] = self.texts[i]
         self.__dict__["blob"] = "\n".join(texts)
-        starts, at = [], 0
-        for text in texts:
-            starts.append(at)
-            at += len(text) + 1
-        self.__dict__["_starts"] = starts
+        self.__dict__["_starts"] = _starts(texts)
         return any(texts)
+
+    def free(self) -> Iterator[int]:
+        """Indices of the lines that no dialect has taken."""
+        i = self.taken.find(0)
+        while i >= 0:
+            yield i
+            i = self.taken.find(0, i + 1)
 
     def offset_of(self, i: int) -> int:
         """Where line ``i`` begins in :attr:`blob`."""

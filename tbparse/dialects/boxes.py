@@ -10,9 +10,13 @@ import re
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
 from tbparse.dialects.reader import relate
-from tbparse.records import Failure, Frame, Link
+from tbparse.records import Failure, Frame, Line, Link
 
 _TOP = re.compile(r"^.*[╭┌+][─-]+ ?Traceback \(most recent call last\) ?[─-]+[╮┐+].*$", re.MULTILINE)
+_PLAIN_TOP = re.compile(r"^\s*[╭┌+][─-]+[╮┐+]\s*$")
+_SUB = re.compile(r"^(?P<indent>\s*)[╭┌+][─-]+ Sub-exception #\d+ [─-]+[╮┐+]\s*$")
+_SIDES = ("│", "|")
+_EDGE = re.compile(r" ?[│|]\s*$")
 _SIDE = re.compile(r"^\s*[│|] ?(?P<body>.*?)(?: ?[│|])?\s*$")
 _BOTTOM = re.compile(r"^\s*[╰└+][─-]+[╯┘+]?\s*$")
 _SITE = re.compile(r"^(?P<path>(?:[A-Za-z]:)?[^:]+?):(?P<line>\d+)(?: in (?P<function>\S+))?$")
@@ -29,42 +33,100 @@ class BoxDialect:
     def read(self, page: Page) -> list[Failure]:
         out: list[Failure] = []
         done = 0
-        for i, _ in page.find(_TOP):
-            if i < done:
+        for first, _ in page.find(_TOP):
+            if first < done:
                 continue
-            links: list[Link] = []
-            ways: list[str] = []
-            first = i
-            while True:
-                frames, i = self._box(page, i + 1)
-                link, i = self._exception(page, i, frames, first)
-                if link is None:
-                    break
-                links.append(link)
-                way, after = self._separator(page, i)
-                if way is None:
-                    break
-                ways.append(way)
-                i = after
-                if i >= len(page.texts):
-                    break
-                if not _TOP.match(page.texts[i]):
-                    bare, i = self._exception(page, i, [], i)
-                    if bare is None:
-                        break
-                    links.append(bare)
-                    break
-            done = i
-            if not links:
-                continue
-            page.take(first, max(first, i - 1))
-            for k, link in enumerate(links[:-1]):
-                link.relation = "cause" if ways[k] == "cause" else "context"
-            links[-1].relation = "root"
-            links.reverse()
-            start, last = page.lines[first], page.lines[min(max(i - 1, first), len(page.lines) - 1)]
-            out.append(Failure("traceback", self.name, relate(links), start, last, start.stream, start.tags))
+            links, done = self._chain(page, first)
+            if links:
+                page.take(first, max(first, done - 1))
+                start, last = page.lines[first], page.lines[min(max(done - 1, first), len(page.lines) - 1)]
+                out.append(Failure("traceback", self.name, relate(links), start, last, start.stream, start.tags))
         return out
+
+    def _chain(self, page: Page, i: int) -> tuple[list[Link], int]:
+        """The chain whose first box opens at ``i``, outermost link first, and where it ends."""
+        first = i
+        printed: list[Link] = []
+        ways: list[str] = []
+        leaves: list[list[Link]] = []
+        while True:
+            frames, i = self._box(page, i + 1)
+            i = self._syntax_box(page, i, frames)
+            link, i = self._exception(page, i, frames, first)
+            if link is None:
+                break
+            found, i = self._subs(page, i)
+            leaves = found or leaves
+            printed.append(link)
+            way, after = self._separator(page, i)
+            if way is None:
+                break
+            ways.append(way)
+            i = after
+            if i >= len(page.texts):
+                break
+            if not _TOP.match(page.texts[i]):
+                bare, i = self._exception(page, i, [], i)
+                if bare is None:
+                    break
+                printed.append(bare)
+                break
+        for k, link in enumerate(printed[:-1]):
+            link.relation = "cause" if ways[k] == "cause" else "context"
+        links = printed[::-1]
+        if links and leaves:
+            links[-1].leaves = leaves[1:]
+            leaves[0][0].relation = "group"
+            links += leaves[0]
+        return links, i
+
+    def _subs(self, page: Page, i: int) -> tuple[list[list[Link]], int]:
+        """The chains in the boxes of a group's sub-exceptions, which follow its message."""
+        leaves: list[list[Link]] = []
+        while True:
+            j = i
+            while j < len(page.texts) and not page.texts[j].strip():
+                j += 1
+            top = _SUB.match(page.texts[j]) if j < len(page.texts) else None
+            if top is None:
+                return leaves, i
+            column = len(top["indent"])
+            inside: list[Line] = []
+            j += 1
+            while j < len(page.texts) and page.texts[j][column : column + 1] in _SIDES:
+                inside.append(page.lines[j]._replace(text=_EDGE.sub("", page.texts[j][column + 1 :].removeprefix(" "))))
+                j += 1
+            i = j + 1
+            inner = Page(inside)
+            at = next((k for k, text in enumerate(inner.texts) if text.strip()), None)
+            if at is None:
+                continue
+            if _TOP.match(inner.texts[at]):
+                links, _ = self._chain(inner, at)
+            else:
+                link, _ = self._exception(inner, at, [], at)
+                links = [link] if link is not None else []
+            if links:
+                leaves.append(links)
+
+    def _syntax_box(self, page: Page, i: int, frames: list[Frame]) -> int:
+        """A SyntaxError's own box, without a title: the place in the source, the line, a mark. Where it ends."""
+        if i >= len(page.texts) or not _PLAIN_TOP.match(page.texts[i]):
+            return i
+        bodies: list[str] = []
+        j = i + 1
+        while j < len(page.texts) and not _BOTTOM.match(page.texts[j]):
+            m = _SIDE.match(page.texts[j])
+            if m is None:
+                return i
+            bodies.append(m["body"].strip())
+            j += 1
+        for k in range(1, min(6, len(bodies)) + 1):
+            m = _SITE.match("".join(bodies[:k]))
+            if m is not None and m["function"] is None:
+                frames.append(Frame(m["path"], int(m["line"]), None, bodies[k] if k < len(bodies) else None))
+                break
+        return j + 1
 
     def _box(self, page: Page, i: int) -> tuple[list[Frame], int]:
         frames: list[Frame] = []

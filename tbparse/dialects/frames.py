@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tbparse.records import Frame
 
 FILE_LINE = re.compile(
-    r'^(?P<indent>[ \t]*)(?:[|>│] ?)*File "(?P<path>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.*?))?\s*$'
+    r'^(?P<indent>[ \t]*)(?:[|>│] ?)*File "(?P<path>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.*\S)?)?\s*$'
 )
 HEADER = re.compile(r"Traceback \(most recent call last\):?\s*$")
 HEADER_TEXT = "Traceback (most recent call last)"
@@ -29,7 +29,6 @@ _ENDINGS = (
 LONE_EXCEPTION = re.compile(
     rf"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*?(?:{_ENDINGS}))(?P<inner>\({_NAME}\))?(?::(?P<sep> )?(?P<message>.*))?$"
 )
-REPEATED = re.compile(r"^\s*\[Previous line repeated (\d+) more times?\]\s*$")
 
 _STOP = re.compile(
     r"""^(?:
@@ -93,7 +92,8 @@ def read_frame(text: str) -> Frame | None:
     m = FILE_LINE.match(text)
     if m is None:
         return None
-    return Frame(m["path"], int(m["line"]), m["function"] or None)
+    _, path, line, function = m.groups()
+    return Frame(path, int(line), function)
 
 
 _SCATTERED = re.compile(r'File "(?P<path>[^"\n]+)", line (?P<line>\d+), in (?P<function><?\w+>?)')
@@ -138,13 +138,15 @@ def split_exception(text: str, *, lone: bool = False) -> tuple[str, str | None, 
     return kind, message if message is not None else "", inner[1:-1] if inner else None
 
 
-_ELISION = re.compile(r"^\.\.\.<\d+ lines?>\.\.\.$")
+_ELISION = re.compile(r"^(?:\.\.\.<\d+ lines?>\.\.\.|\[Previous line repeated \d+ more times?\])$")
 
 
 def is_source_text(text: str) -> bool:
-    """False for carets and anchors under a source line, and for elisions."""
-    stripped = text.strip()
-    return bool(stripped.strip("~^- ")) and not (stripped.startswith("...<") and _ELISION.match(stripped))
+    """False for carets and anchors under a source line, and for what stands for lines that are left out; no blanks around."""
+    first = text[:1]
+    if first in "~^-":  # in an empty text as well
+        return bool(text.strip("~^- "))
+    return first not in ".[" or _ELISION.match(text) is None
 
 
 _BAR = re.compile(r"^\s*(?:\S.{0,60}?:\s+)?\d{1,3}%\|")

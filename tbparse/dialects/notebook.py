@@ -15,14 +15,17 @@ from tbparse.records import Failure, Frame, Link
 
 _HEAD = re.compile(r"^(?P<type>[A-Za-z_][\w.]*) {2,}Traceback \(most recent call last\)(?:: *(?P<message>.*))?$", re.MULTILINE)
 _CELL = re.compile(
-    r"^(?:(?:Input )?(?P<cell>(?:Cell )?In ?\[\d+\])(?:, line (?P<line>\d+))?(?:, in (?P<function>[^\n]+))?"
+    r"^(?:(?P<cell>(?:Cell |Input )?In ?\[\d+\])(?:, line (?P<line>\d+))?(?:, in (?P<function>[^\n]+))?"
     r"|(?P<input><ipython-input-[^>]+>|<command-[\w-]+>(?: line \d+)?) in (?P<function2>[^\n]+))$"
 )
 _FILE = re.compile(r"^File (?P<path>\S.*?):(?P<line>\d+)(?:, in (?P<function>.+))?$")
-_OLD_FILE = re.compile(r"^(?P<path>(?:~|/|[A-Za-z]:\\|\.{1,2}/)[^\n]*?\.(?:py|pyx|pyc|ipynb|so)) in (?P<function>[^\n]+)$")
+_OLD_FILE = re.compile(
+    r"^(?P<path>(?:~|/|[A-Za-z]:\\|\.{1,2}/)[^\n]*?\.(?:py|pyx|pyc|ipynb|so)|<decorator-gen-\d+>) in (?P<function>[^\n]+)$"
+)
 _ARROW = re.compile(r"^\s*-{2,}> ?(?P<line>\d+)(?: (?P<source>.*))?$")
 _NUMBERED = re.compile(r"^\s*\d+(?:\s|$)")
-_FUNCTION = re.compile(r"^(?P<name><[^>]+>|[\w.]+)")
+_SYNTAX = re.compile(r"^(?:SyntaxError|IndentationError|TabError): ", re.MULTILINE)
+_FUNCTION = re.compile(r"^(?P<name>(?:<[^>]+>|[\w.])+)")
 _MARKDOWN = re.compile(r"\[([^\]\n]+)\]\((?:vscode-notebook-cell|https?|file)[^)\n]*\)")
 _COMMAND = re.compile(r"^File (?P<path><command-[\w-]+>), line (?P<line>\d+)(?:, in (?P<function>.+))?$")
 
@@ -36,6 +39,7 @@ class NotebookDialect:
         out: list[Failure] = []
         done = 0
         starts = [(i, True) for i, _ in page.find(_HEAD)]
+        starts += [(i, True) for i in self._syntax_errors(page)]
         if not starts:
             arrow = next(((i, False) for i, t in enumerate(page.texts) if _ARROW.match(t) and not page.taken[i]), None)
             if arrow is None:
@@ -48,6 +52,17 @@ class NotebookDialect:
             if failure is not None:
                 out.append(failure)
         return out
+
+    def _syntax_errors(self, page: Page) -> list[int]:
+        """Where the places of SyntaxErrors stand: of code that never ran there are no frames, and no header."""
+        found = []
+        for i, _ in page.find(_SYNTAX):
+            for j in range(i - 1, max(-1, i - 6), -1):
+                place = page.texts[j].strip()
+                if _CELL.match(place) or (_FILE.match(place) and page.texts[j][:1] == " "):
+                    found.append(j)
+                    break
+        return found
 
     def _chain(self, page: Page, i: int, headed: bool) -> tuple[Failure | None, int]:
         first = i
@@ -106,7 +121,7 @@ class NotebookDialect:
             elif m := _CELL.match(stripped):
                 name = m["function"] or m["function2"]
                 path = m["cell"] or m["input"]
-                path = f"Cell {path}" if path.startswith("In") else path
+                path = f"Cell {path}" if path.startswith(("In ", "In[")) else path
                 frames.append(Frame(path, int(m["line"]) if m["line"] else None, _function(name) or "<module>"))
             elif m := _OLD_FILE.match(stripped):
                 frames.append(Frame(m["path"], None, _function(m["function"])))
@@ -140,6 +155,8 @@ class NotebookDialect:
                 (Link(head, "", frames, line=page.lines[first], first_line=page.lines[first]), i) if head and frames else (None, i)
             )
         kind, message, _ = exc
+        if frames and _SYNTAX.match(page.texts[i]) and frames[-1].function == "<module>" and frames[-1].source is None:
+            frames[-1].function = None  # the place in the source that could not be read: nothing ran there
         parts = [message or ""]
         j = i + 1
         while j < len(page.texts) and j - i < 120:

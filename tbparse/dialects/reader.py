@@ -37,6 +37,8 @@ _RESUMES = re.compile(
 _DEVICE = re.compile(r"in replica (\d+) on device (\d+)")
 _RAY_TASK = re.compile(r"^(?P<name>ray::[^\s(]+(?:\([^)]*\))?)\s*\((?P<info>[^()]*(?:\([^()]*\)[^()]*)*)\)?")
 _SYNTAX = re.compile(r"^(?:SyntaxError|IndentationError|TabError): ")
+_POINTED = re.compile(r"^-{2,}> +\d+ (?P<source>.*)$")  # stackprinter shows lines around the one that raised
+_BANNER = re.compile(r"^[*=#-]{16,}$")
 _RULER = re.compile(r"^-{10,}$")
 _REMOTE_OPEN = re.compile(r"^[\w.]*RemoteTraceback:\s*$")
 _MORE = re.compile(r"^(?:and )?\d+ more exceptions?$")
@@ -169,7 +171,7 @@ class ChainReader:
                 frames.append(frame)
             elif text[0] in " \t":
                 stripped = text.lstrip()
-                if frames and frames[-1].source is None and f.is_source_text(text) and not f.REPEATED.match(text):
+                if frames and frames[-1].source is None and f.is_source_text(stripped):
                     frames[-1].source = stripped
                 if stripped.startswith('File "') and i + 1 < n:  # a File line that a terminal wrapped
                     joined = f.read_frame(text + texts[i + 1]) or f.read_frame(text + texts[i + 1].lstrip())
@@ -184,6 +186,8 @@ class ChainReader:
                     break
             elif text.startswith(("> File", "│", "└")) or set(text) <= set("^~ "):
                 pass
+            elif frames and (arrow := _POINTED.match(text)):
+                frames[-1].source = arrow["source"].strip() or None
             elif f.split_exception(text, lone=True) is not None or (
                 f.split_exception(text) is not None and not self._frame_follows(i)
             ):
@@ -276,7 +280,7 @@ class ChainReader:
                 break
             if not nested and parts[0] and "ray::" in parts[0] and f.read_frame(t):
                 nested, j = self._nested(j)  # an actor's own traceback, quoted without a header
-                parts = [p for p in parts if f.is_source_text(p)]
+                parts = [p for p in parts if f.is_source_text(p.strip())]
                 continue
             stripped = t.strip()
             if stripped in f.SEPARATORS or (
@@ -327,6 +331,12 @@ class ChainReader:
             if f.HEADER.search(t) and j + 1 < n and (f.read_frame(texts[j + 1]) or self._exception_at(j + 1)):
                 j = _give_back(parts, nested, j)
                 break
+            if _BANNER.match(t) and len(parts) == 1 and not parts[0].strip():
+                stop = next((k for k in range(j + 1, min(j + 40, n)) if texts[k] == t), j)
+                if stop > j and all(x[:1] in ("", " ") for x in texts[j + 1 : stop]):  # a message framed like a notice
+                    parts += texts[j : stop + 1]
+                    j = stop + 1
+                    break
             if t[0] in " \t":
                 if f.is_bar(t) or _PROFILE.match(t) or self._syntax_error_at(j):
                     break

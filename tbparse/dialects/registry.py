@@ -35,8 +35,7 @@ def _load(module: str, cls: str) -> Dialect:
 
 REGISTRY = (
     Entry("elastic", "elastic", "ElasticDialect", (
-        " FAILED", "exitcode", "exits with return code", "noticed that process rank", "srun: error:", " exited with code ",
-        "exit code", "exit status", "non-zero", "EXIT ", "KILLED BY",
+        " FAILED", "exit", "noticed that process rank", "srun: error:", "non-zero", "EXIT ", "KILLED BY",
     )),
     Entry("pytest", "pytests", "PytestDialect", (
         "= FAILURES =", "= ERRORS =", "test session starts", "while loading conftest", "short test summary info", "- Captured ",
@@ -48,7 +47,8 @@ REGISTRY = (
         "+ Timeout +", "Fatal Python error", "Windows fatal exception", "(most recent call first):", "Timeout (",
     )),
     Entry("ipython", "notebook", "NotebookDialect", (
-        " Traceback (most recent call last)", "---> ", "In [", "In[", "<ipython-input-",
+        " Traceback (most recent call last)", "---> ", "In [", "In[", "<ipython-input-", "SyntaxError: ",
+        "IndentationError: ", "TabError: ",
     )),
     Entry("python", "traceback", "TracebackDialect", (
         "Traceback (most recent call last)", 'File "', "The above exception was", "During handling of the above",

@@ -108,6 +108,8 @@ class TracebackDialect:
         if forward:  # frames that somebody printed to be helpful: no failure
             page.take(i, end - 1)
             return None, end
+        if len(links) == 1 and links[0].exception is None and links[0].frames:
+            _name_from_above(page, i, links[0], header is not None)
         if not links or (not header and all(x.exception is None for x in links)):
             return None, max(end, i + 1)
         relate(links)
@@ -196,6 +198,27 @@ def _read_flat(text: str, line: Line) -> list[Link]:
     return links
 
 
+_STACK = re.compile(r"^\s*(?:stack ?trace|traceback|stack)\s*:?\s*$", re.IGNORECASE)
+
+
+def _name_from_above(page: Page, i: int, link: Link, titled: bool) -> None:
+    """Some platforms (AWS Lambda, Dagster) print the exception line before the frames: complete the link from there."""
+    for j in range(i - 1, max(-1, i - 5), -1):
+        text = page.texts[j]
+        if page.taken[j]:
+            return
+        if not text.strip():
+            continue
+        found = f.split_exception(text, lone=True)
+        if found is not None and titled:
+            link.exception, link.message, _ = found
+            link.line = page.lines[j]
+            page.take(j, j)
+        if found is not None or _STACK.match(text) is None:
+            return
+        titled = True
+
+
 def _lone_before(page: Page, i: int, done: int) -> int:
     """Index of the bare ``Type: message`` line above a separator at ``i``, or -1."""
     j = i - 1
@@ -230,6 +253,12 @@ def _first_taken(page: Page, i: int, count: int) -> int:
     return count if at < 0 else at - i
 
 
+def _from_top(failure: Failure) -> bool:
+    """Whether the traceback begins at a script's top level: then it was most likely not caught, whatever was said before."""
+    frames = failure.links[0].frames
+    return bool(frames) and frames[0].function == "<module>"
+
+
 def _set_fate(page: Page, i: int, failure: Failure) -> None:
     """What the lines above a traceback say of it."""
     j = i - 1
@@ -245,7 +274,7 @@ def _set_fate(page: Page, i: int, failure: Failure) -> None:
     why = None
     thread = _THREAD.match(above)
     process = _PROCESS.match(above)
-    if any(_RETRIED.search(t) for t in page.texts[max(0, i - 2) : i]):
+    if any(_RETRIED.search(t) for t in page.texts[max(0, i - 2) : i]) and not _from_top(failure):
         fate, why = "survived", "the log says that it is tried again"
     elif thread:
         fate, why = "thread", "it ended a thread, not the process"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from tbparse.model import Retry, Scalar, signal_name
 from tbparse.records import Failure, Link
@@ -122,6 +122,8 @@ class PackedRule:
         return any(o == other.id or (o.endswith("/*") and other.id.startswith(o[:-1])) for o in self.over)
 
 
+Matcher: TypeAlias = tuple[PackedRule, dict[str, Any]]
+
 _LINE_KEYS = frozenset({"line", "line_literals", "line_caseless", "specificity"})
 
 
@@ -134,37 +136,19 @@ PROGRAMMING = frozenset(
 """Types that a bug raises. What else their message quotes does not make them worth a retry."""
 
 
-class RuleSet:
-    """All rules, indexed. ``notes`` collects what had to be skipped while it was used."""
+class _Index:
+    """Matchers by what must be there for them to fit: a literal in the message, or else the failure's kind and a signal."""
 
-    def __init__(self, rules: Iterable[PackedRule]) -> None:
-        self.rules = list(rules)
-        self.by_id = {r.id: r for r in self.rules}
-        self._typed: dict[str, list[tuple[PackedRule, dict[str, Any]]]] = {}
-        self._untyped: list[tuple[PackedRule, dict[str, Any]]] = []
-        self.line_rules: list[tuple[PackedRule, dict[str, Any]]] = []
-        for rule in self.rules:
-            for m in rule.match:
-                if m.keys() <= _LINE_KEYS:
-                    self.line_rules.append((rule, m))
-                elif "type" in m:
-                    for name in {t.rpartition(".")[2] for t in m["type"]}:
-                        self._typed.setdefault(name, []).append((rule, m))
-                else:
-                    self._untyped.append((rule, m))
-
-    @cached_property
-    def line_literals(self) -> tuple[str, ...]:
-        """Texts that rules' line patterns need to see, as far as they can be named."""
-        return tuple(sorted({x for _, m in self.line_rules if not m.get("line_caseless") for x in m.get("line_literals") or ()}))
+    def __init__(self) -> None:
+        self.matchers: list[Matcher] = []
 
     @cached_property
     def _by_literal(self) -> tuple[list[tuple[str, int]], list[tuple[str, int]], list[int]]:
-        """Untyped matchers by the literals of their messages: exact ones, those in lower case, and those without any."""
+        """Literals with the matchers that need one of them, as they are and in lower case; and the matchers without any."""
         exact: list[tuple[str, int]] = []
         lower: list[tuple[str, int]] = []
         free: list[int] = []
-        for i, (_, m) in enumerate(self._untyped):
+        for i, (_, m) in enumerate(self.matchers):
             literals = m.get("message_literals")
             if literals is None:
                 free.append(i)
@@ -172,29 +156,69 @@ class RuleSet:
                 (lower if m["message_caseless"] else exact).extend((x, i) for x in literals)
         return exact, lower, free
 
-    def _candidates(self, name: str, message: str) -> Iterator[tuple[PackedRule, dict[str, Any]]]:
-        """Matchers that could fit by type and by the literals of the message."""
+    @cached_property
+    def _by_kind(self) -> dict[tuple[str, bool], list[int]]:
+        return {}
+
+    def select(self, message: str, low: str, failure: Failure) -> Iterator[Matcher]:
+        """Those that may fit, in the order in which they were added; ``low`` is the message in lower case."""
         exact, lower, free = self._by_literal
-        low = message.lower()
-        for rule, m in self._typed.get(name, ()):
-            literals = m.get("message_literals")
-            if literals is not None:
-                hay = low if m["message_caseless"] else message
-                if not any(x in hay for x in literals):
-                    continue
-            yield rule, m
+        key = failure.kind, failure.signal is not None
+        fits = self._by_kind.get(key)
+        if fits is None:
+            fits = self._by_kind[key] = [i for i in free if _may_fit(self.matchers[i][1], *key)]
         hits = {i for x, i in exact if x in message}
-        hits.update(i for x, i in lower if x in low)
-        hits.update(free)
-        for i in sorted(hits):
-            yield self._untyped[i]
+        if lower:
+            hits.update(i for x, i in lower if x in low)
+        if hits:
+            hits.update(fits)
+            fits = sorted(hits)
+        for i in fits:
+            yield self.matchers[i]
+
+
+def _may_fit(m: dict[str, Any], kind: str, signalled: bool) -> bool:
+    return ("kind" not in m or kind in m["kind"]) and ("signal" not in m or signalled)
+
+
+class RuleSet:
+    """All rules, indexed. ``notes`` collects what had to be skipped while it was used."""
+
+    def __init__(self, rules: Iterable[PackedRule]) -> None:
+        self.rules = list(rules)
+        self.by_id = {r.id: r for r in self.rules}
+        self._typed: dict[str, _Index] = {}
+        self._untyped = _Index()
+        self.line_rules: list[Matcher] = []
+        for rule in self.rules:
+            for m in rule.match:
+                if m.keys() <= _LINE_KEYS:
+                    self.line_rules.append((rule, m))
+                elif "type" in m:
+                    for name in {t.rpartition(".")[2] for t in m["type"]}:
+                        self._typed.setdefault(name, _Index()).matchers.append((rule, m))
+                else:
+                    self._untyped.matchers.append((rule, m))
+
+    @cached_property
+    def line_literals(self) -> tuple[str, ...]:
+        """Texts that rules' line patterns need to see, as far as they can be named."""
+        return tuple(sorted({x for _, m in self.line_rules if not m.get("line_caseless") for x in m.get("line_literals") or ()}))
+
+    def _candidates(self, name: str, message: str, failure: Failure) -> Iterator[Matcher]:
+        """Matchers that could fit by type, by the literals of the message, and by the failure's kind."""
+        low = message.lower()
+        typed = self._typed.get(name)
+        if typed is not None:
+            yield from typed.select(message, low, failure)
+        yield from self._untyped.select(message, low, failure)
 
     def matches(self, link: Link, context: Context) -> list[Match]:
         """Every rule that fits the link, best first."""
         found: dict[str, Match] = {}
         name = (link.exception or "").rpartition(".")[2]
         message = _bounded(link.message or "")
-        for rule, m in self._candidates(name, message):
+        for rule, m in self._candidates(name, message, context.failure):
             if name in PROGRAMMING and "type" not in m and rule.may_retry:
                 continue
             try:

@@ -1,13 +1,15 @@
-"""Logs of one JSON object a line: the text inside their fields, as lines with the span of the object's line.
+"""Logs of JSON objects, one a line or indented over many: the text inside their fields, as lines with the span of their own.
 
 Shapes seen: docker's json-file and fluentd (``log``), kubectl and CRI forwarders, structlog (``event`` with ``exception`` as text
 or as dict_tracebacks' list), loguru's serialize (``text``, ``record``), python-json-logger (``message``, ``exc_info``), ECS
-(``error.stack_trace``), Google Cloud (``jsonPayload``).
+(``error.stack_trace``), Google Cloud (``jsonPayload``, and ``gcloud logging read``'s indented ``textPayload``), OpenTelemetry
+(``exception.stacktrace``), Datadog (``error.stack``), Sentry (``exception.values`` with ``stacktrace.frames``).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +26,8 @@ _TRACE_FIELDS = (
     "stack",
     "stacktrace",
     "error.stack_trace",
+    "error.stack",
+    "exception.stacktrace",
     "exc_traceback",
     "err",
     "error",
@@ -35,8 +39,16 @@ _HEADER = "Traceback (most recent call last)"
 _ESCAPED = f"{_HEADER}:\\n"
 
 
+# A field of an object that is printed over many lines, and the lines that hold such an object together.
+_FIELD = re.compile(r'^\s*"(?P<key>[\w.@-]+)": ?(?P<value>"(?:[^"\\]|\\.)*"),?$')
+_FRAME_WORK = re.compile(r'^\s*(?:[\[\]{},\s]*|"[\w.@/-]+": ?.*)$')
+
+
 def expand(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]] | None:
     """Lines with JSON objects replaced by the text in them, and their levels by index; None where there is no JSON."""
+    indented = _indented(lines)
+    if indented is not None:
+        return indented, {}
     if not any(x.text[-1:] == "}" and '{"' in x.text[:100] for x in lines) and not any(_ESCAPED in x.text for x in lines):
         return None
     out: list[Line] = []
@@ -61,6 +73,21 @@ def expand(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]] | None:
                     levels[len(out)] = level
                 out.append(Line(line.no, line.start, line.end, clean(piece), "json", stream, tags))
     return (out, levels) if changed else None
+
+
+def _indented(lines: Sequence[Line]) -> list[Line] | None:
+    """The texts in objects that are printed over many lines; None where none of their fields holds a traceback."""
+    if not any(_HEADER in x.text and _FIELD.match(x.text) for x in lines):
+        return None
+    out: list[Line] = []
+    for line in lines:
+        m = _FIELD.match(line.text)
+        if m is not None and m["key"] in (*_TEXT_FIELDS, *_TRACE_FIELDS):
+            pieces = str(json.loads(m["value"], strict=False)).rstrip("\n").split("\n")
+            out += [line._replace(text=clean(piece)) for piece in pieces]
+        elif not _FRAME_WORK.match(line.text):
+            out.append(line)
+    return out
 
 
 def _unescaped(text: str) -> str | None:
@@ -133,17 +160,20 @@ def _trace(data: dict[str, Any]) -> str | None:
         value = data.get(key)
         if isinstance(value, str) and (_HEADER in value or 'File "' in value):
             return value
-        if isinstance(value, list) and value and all(isinstance(v, dict) for v in value) and "exc_type" in value[0]:
-            return "\n\nThe above exception was the direct cause of the following exception:\n\n".join(
-                _structured(v) for v in reversed(value)
-            )
+        chain = value.get("values") if isinstance(value, dict) else value
+        if isinstance(chain, list) and chain and all(isinstance(v, dict) for v in chain) and _frames(chain[0]) is not None:
+            # structlog's list begins with the outermost, Sentry's with the first that was raised
+            printed = map(_structured, reversed(chain) if isinstance(value, list) else chain)
+            return "\n\nThe above exception was the direct cause of the following exception:\n\n".join(printed)
+        if isinstance(value, dict) and _frames(value):
+            return _structured(value)
         if isinstance(value, list) and value and all(isinstance(v, str) for v in value) and _HEADER in value[0]:
             return "".join(v if v.endswith("\n") else v + "\n" for v in value)
     for key in _NESTED:
         value = data.get(key)
         if isinstance(value, dict):
             found = _trace(value)
-            kind, text = value.get("type") or value.get("exc_type"), value.get("value") or value.get("message")
+            kind, text = _first(value, _TYPE_KEYS), _first(value, _MESSAGE_KEYS)
             if found and isinstance(kind, str) and kind not in found.rpartition("\n  ")[2]:
                 head = "" if _HEADER in found else f"{_HEADER}:\n"  # ECS: frames alone, type and message beside them
                 return f"{head}{found.rstrip()}\n{kind}: {text}" if text else f"{head}{found.rstrip()}\n{kind}"
@@ -157,14 +187,40 @@ def _trace(data: dict[str, Any]) -> str | None:
     return None
 
 
+_TYPE_KEYS = ("exc_type", "type", "kind", "class", "name")
+_MESSAGE_KEYS = ("exc_value", "value", "message", "msg")
+_PATH_KEYS = ("filename", "abs_path", "file", "path")
+_LINE_KEYS = ("lineno", "line_number", "line")
+_FUNCTION_KEYS = ("name", "function", "method", "func")
+_SOURCE_KEYS = ("context_line", "source", "code", "line")
+
+
+def _first(data: dict[str, Any], keys: Sequence[str], kind: type = str) -> Any:
+    """The first of these fields that is filled with such a value."""
+    return next((v for k in keys if isinstance(v := data.get(k), kind) and not isinstance(v, bool) and v != ""), None)
+
+
+def _frames(exc: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The frames of an exception told as an object, outermost first; None where the object tells of no exception."""
+    stack = exc.get("stacktrace") or exc.get("frames") or exc.get("traceback") or exc.get("stack")
+    if isinstance(stack, dict):
+        stack = stack.get("frames")
+    if isinstance(stack, list) and all(isinstance(x, dict) for x in stack):
+        frames = [x for x in stack if _first(x, _PATH_KEYS) and _first(x, _LINE_KEYS, int) is not None]
+        if len(frames) == len(stack) and _first(exc, _TYPE_KEYS):
+            return frames
+    return [] if "exc_type" in exc else None
+
+
 def _structured(exc: dict[str, Any]) -> str:
-    """structlog's dict_tracebacks as text."""
+    """An exception told as an object, as CPython would print it."""
     rows = [_HEADER + ":"]
-    for frame in exc.get("frames") or ():
-        if isinstance(frame, dict):
-            rows.append(f'  File "{frame.get("filename", "?")}", line {frame.get("lineno", 0)}, in {frame.get("name", "?")}')
-            if frame.get("line"):
-                rows.append(f"    {frame['line']}")
-    value = exc.get("exc_value")
-    rows.append(f"{exc.get('exc_type', 'Exception')}: {value}" if value else str(exc.get("exc_type", "Exception")))
+    for frame in _frames(exc) or ():
+        place = f'  File "{_first(frame, _PATH_KEYS)}", line {_first(frame, _LINE_KEYS, int)}'
+        rows.append(f"{place}, in {_first(frame, _FUNCTION_KEYS) or '?'}")
+        source = _first(frame, _SOURCE_KEYS)
+        if source:
+            rows.append(f"    {source.strip()}")
+    kind, value = _first(exc, _TYPE_KEYS) or "Exception", _first(exc, _MESSAGE_KEYS)
+    rows.append(f"{kind}: {value}" if value else kind)
     return "\n".join(rows)

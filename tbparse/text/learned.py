@@ -51,22 +51,25 @@ def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
     for i, line in enumerate(out):
         if line.text and line.text[0] not in " \t":
             _certain(out, levels, i)
+    begun = len({line.no for line in out})
     for _ in range(2):
         texts = [line.text for line in out]
-        begins = [line.text for k, line in enumerate(out) if k == 0 or line.no != out[k - 1].no]
+        begins = texts
+        if begun < len(out):
+            begins = [line.text for k, line in enumerate(out) if k == 0 or line.no != out[k - 1].no]
         patterns = [_with_counters(p, texts) for p in learn(texts, begins if len(begins) >= 3 else texts)]
         if not patterns:
             break
         for i in range(len(out)):
             _taught(out, levels, i, patterns)
-    for k in range(1, len(out)):
+    overwritten = begun < len(out)
+    for k in range(1, len(out)) if overwritten else ():
         line, before = out[k], out[k - 1]
         if line.no == before.no and not line.shape and before.shape:
             # What stands behind a carriage return has the writer of the line that it overwrites.
             out[k] = line._replace(shape=before.shape, stream=before.stream, tags=before.tags)
     _dedent(out)
-    filled = sum(1 for line in out if line.text.strip())
-    if filled >= 5 and len(levels) >= MOST * filled and len(set(levels.values())) == 1:
+    if len(levels) >= 5 and len(set(levels.values())) == 1 and len(levels) >= MOST * sum(1 for line in out if line.text.strip()):
         levels.clear()  # a forwarder's stamp, the same on every line, says nothing of one of them
     return out, levels
 
@@ -137,10 +140,10 @@ def learn(texts: Sequence[str], begins: Sequence[str] | None = None) -> list[re.
         return [label]
     found: dict[str, re.Pattern[str]] = {}
     blob = "\n".join(texts)
-    words = tuple(w for w in _OPENER_WORDS if w in blob)
+    words = tuple(w for w in _OPENER_WORDS if w in blob and not _all_at_margin(w, blob))
     for i in sorted({i for w in words for i, t in enumerate(texts) if w in t}):
         text = texts[i]
-        if text.lstrip(" |+").startswith(words):
+        if text.lstrip(" |+").startswith(_OPENER_WORDS):
             continue  # a line that opens at its margin has nothing before it
         opener = _OPENER.search(text)
         lead = text[: opener.start()] if opener else None
@@ -166,6 +169,11 @@ def learn(texts: Sequence[str], begins: Sequence[str] | None = None) -> list[re.
         if below >= 2 or (below == 1 and opener is not None and "Traceback" in opener.group()):
             found[_mask(lead)] = pattern
     return list(found.values())
+
+
+def _all_at_margin(word: str, blob: str) -> bool:
+    """Whether every line that holds the word begins with it, or is a frame as the interpreter sets it in."""
+    return blob.count(word) == blob.count(f"\n  {word}" if word == 'File "' else f"\n{word}") + blob.startswith(word)
 
 
 def _one_blank(lead: str, text: str) -> str:
@@ -210,6 +218,9 @@ def _numbers(filled: Sequence[str]) -> re.Pattern[str] | None:
 def _label(filled: Sequence[str]) -> re.Pattern[str] | None:
     """The same first words (but for numbers) before nearly every line, if they look like a label and not like text."""
     sample = filled[:_SAMPLE]
+    initials = ["0" if (c := t.lstrip()[:1]).isdigit() else c for t in sample[:24]]
+    if max(map(initials.count, set(initials))) < 0.6 * len(initials):
+        return None
     head = Counter(_mask(t.split(None, 1)[0]) for t in sample[:24])
     if head.most_common(1)[0][1] < 0.6 * min(24, len(sample)):
         return None
@@ -260,6 +271,8 @@ def _second_constant(sample: Sequence[str]) -> bool:
 
 def _names(filled: Sequence[str]) -> re.Pattern[str] | None:
     """``gpu-a: `` and ``gpu-b: ``: several hosts' names before nearly every line."""
+    if sum(1 for t in filled[:24] if _NAMED.match(t)) < 0.6 * min(24, len(filled)):
+        return None
     names = [m.group(1) for t in filled[:_SAMPLE] if (m := _NAMED.match(t)) and not _NOT_NAMES.search(m.group(1))]
     if len(names) < MOST * len(filled[:_SAMPLE]) or len(names) < 3 or len(set(names)) > max(1, len(names) // 2):
         return None

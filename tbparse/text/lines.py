@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Sequence
+from itertools import accumulate
+from operator import add
 from typing import NamedTuple
 
 from tbparse.records import Line
@@ -59,6 +62,9 @@ def clean(text: str) -> str:
         text = _BARE_COLOUR.sub("", text)
     if not text.isprintable():
         text = _CONTROL.sub("", text)
+        if text[:1] == "\xa0":  # consoles of clouds set lines in with blanks that do not break
+            bare = text.lstrip("\xa0 ")
+            text = " " * (len(text) - len(bare)) + bare
     return text.rstrip()
 
 
@@ -73,7 +79,13 @@ def split_block(raw: bytes, offset: int, first_no: int, encoding: Encoding = UTF
     plain = raw.isascii()
     lines: list[Line] = []
     position, number = offset, first_no
-    dirty = "\x1b" in text or "\x00" in text or not text.isascii() or "[0m" in text or "[39m" in text or not _tidy(raw)
+    dirty = not plain or "[0m" in text or "[39m" in text or not _tidy(raw)
+    if not dirty and "\r" not in text:
+        pieces = text.split("\n")
+        if len(max(pieces, key=len)) <= MAX_LINE_CHARS:
+            if len(pieces) > 1 and not pieces[-1]:
+                pieces.pop()
+            return _plain_lines(pieces, position, number)
     raw_lines = None if plain else raw.split(b"\n")
     for index, piece in enumerate(text.split("\n")):
         size = len(piece) if raw_lines is None else len(raw_lines[index])
@@ -87,6 +99,14 @@ def split_block(raw: bytes, offset: int, first_no: int, encoding: Encoding = UTF
     if lines and not lines[-1].text and raw.endswith(b"\n"):
         lines.pop()
     return lines
+
+
+def _plain_lines(pieces: Sequence[str], position: int, number: int) -> list[Line]:
+    """Lines of ASCII text that holds nothing to clean, as most logs are."""
+    count = len(pieces)
+    sizes = [len(piece) for piece in pieces]
+    starts = [at + k for k, at in enumerate(accumulate(sizes[:-1], initial=position))]
+    return list(map(Line, range(number, number + count), starts, map(add, starts, sizes), map(str.rstrip, pieces)))
 
 
 def _tidy(raw: bytes) -> bool:

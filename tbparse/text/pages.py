@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from typing import NamedTuple
 
@@ -28,8 +27,12 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
     """The block's lines by writer. Lines without an identifying prefix are the writer ``""``."""
     lines = split_block(block.raw, block.offset, block.first_no, encoding)
     if b"File &quot;" in block.raw:
+        import html  # a web page's copy is rare, and its table of entities is large
+
         lines = [x._replace(text=html.unescape(x.text)) if "&" in x.text else x for x in lines]
-    quoted = b'{"' in block.raw or b"last):\\n" in block.raw or encoding.unit > 1
+    quoted = b'{"' in block.raw or b"last):\\n" in block.raw or b'": "Traceback' in block.raw or encoding.unit > 1
+    if b"err P " in block.raw or b"out P " in block.raw:
+        lines = _completed(lines, block)
     stripped, levels = (_unpacked(lines) if quoted else None) or strip_block(lines)
     again = _unpacked(stripped) if quoted else None  # JSON behind a collector's own prefix
     if again is not None:
@@ -38,11 +41,12 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
         stripped, levels = _unbarred(stripped, levels)
     if b"(most recent call last): " in block.raw:
         stripped, levels = _unglued(stripped, levels)
-    filed = [x for x in stripped if 'File "' in x.text]
-    if any(_MERGED.match(x.text) for x in filed if not x.text.lstrip(" |>+").startswith("File")):
+    filed = [x.text for x in stripped if 'File "' in x.text]
+    whole = len(_WHOLE_FILE.findall("\n".join(filed))) == len(filed)
+    if not whole and any(_MERGED.match(x) for x in filed if not x.lstrip(" |>+").startswith("File")):
         stripped, levels = _unglued(stripped, levels)
-        filed = [x for x in stripped if 'File "' in x.text]
-    width = _wrap_width(stripped) if any(_is_torn(x.text) for x in filed) else 0
+        filed = [x.text for x in stripped if 'File "' in x.text]
+    width = _wrap_width(stripped) if not whole and any(map(_is_torn, filed)) else 0
     if width:
         stripped, levels = _unwrapped(stripped, levels, width)
     if not any(line.stream for line in stripped):
@@ -65,6 +69,26 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
             page.levels[len(page.lines)] = levels[i]
         page.lines.append(line)
     return list(by_stream.values())
+
+
+# CRI's log format: a line that the runtime cut carries P, its last piece F.
+_PIECE = re.compile(r"^(?P<head>.{0,80}?\b(?:stderr|stdout) )(?P<flag>[FP]) (?P<text>.*)$")
+
+
+def _completed(lines: list[Line], block: Block) -> list[Line]:
+    """Lines that a container runtime cut, put together again."""
+    out: list[Line] = []
+    for line in lines:
+        before = _PIECE.match(out[-1].text) if out else None
+        here = _PIECE.match(line.text) if before is not None and before["flag"] == "P" else None
+        if before is None or here is None or before["head"][-7:] != here["head"][-7:]:
+            out.append(line)
+            continue
+        cut = out[-1].end - block.offset
+        blank = " " * (block.raw[cut - 1 : cut] == b" ")  # it went with the blanks at the line's end
+        text = f"{before['head']}{here['flag']} {before['text']}{blank}{here['text']}"
+        out[-1] = out[-1]._replace(text=text, end=line.end)
+    return out
 
 
 # NumPy's C code prints the header without a line end.
@@ -98,6 +122,8 @@ def _unbarred(lines: list[Line], levels: dict[int, str]) -> tuple[list[Line], di
     return out, moved
 
 
+# A File line as the interpreter prints it: nothing before it, nothing torn off behind its path.
+_WHOLE_FILE = re.compile(r'^ {2,4}File "[^"\n]+", line \d', re.MULTILINE)
 _FILE_STARTS = ('  File "', '   File "', '    File "')
 
 
