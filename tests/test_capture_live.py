@@ -61,7 +61,7 @@ def _torchrun(*argv: str) -> None:
 
 def _raised(launch: Callable[[], object], report: bool = False) -> tuple[BaseException, tbparse.RootCause]:
     """The exception that leaves the block, and its root cause."""
-    with pytest.raises(BaseException) as e, tbparse.capture(report=report) as c:
+    with pytest.raises(BaseException) as e, tbparse.capture(report=report) as c:  # noqa: PT011
         launch()
     assert c.root_cause is not None
     assert e.value.root_cause is c.root_cause  # type: ignore[attr-defined]
