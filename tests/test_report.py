@@ -291,3 +291,13 @@ def test_an_exception_of_another_child_is_not_this_ones(tmp_path, capfd):
 def test_a_report_read_back_refuses_what_is_none():
     with pytest.raises((ValueError, KeyError, TypeError)):
         read_report(b'{"env": {}, "links": []}')
+
+
+def test_the_hook_loads_next_to_nothing_into_a_child_that_does_well():
+    source = "import sys; print(*sorted(sys.modules))"
+    with child_report() as reports:
+        loaded = [
+            set(subprocess.run([sys.executable, "-c", source], env=env, capture_output=True, text=True, timeout=60).stdout.split())
+            for env in (dict(os.environ), reports.env)
+        ]
+    assert loaded[1] - loaded[0] <= {"tbparse_child_report", "sitecustomize", "__future__", "atexit"}

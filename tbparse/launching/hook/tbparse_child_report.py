@@ -14,8 +14,11 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from types import FrameType, TracebackType
-from typing import Any
+
+TYPE_CHECKING = False  # typing alone would double the time that an interpreter takes to start
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+    from typing import Any
 
 FORMAT = 1
 MAX_FRAMES = 200
