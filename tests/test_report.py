@@ -301,3 +301,16 @@ def test_the_hook_loads_next_to_nothing_into_a_child_that_does_well():
             for env in (dict(os.environ), reports.env)
         ]
     assert loaded[1] - loaded[0] <= {"tbparse_child_report", "sitecustomize", "__future__", "atexit"}
+
+
+def test_a_launchers_own_report_is_not_a_second_wrapper(raw):
+    """torchrun's agent runs under the hook too, and prints its exception in its own way."""
+    printed, report = raw
+    name = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
+    data = json.loads(report)
+    data["links"][0].update(module=name.rpartition(".")[0], type="ChildFailedError", message="\n====\ntrain.py FAILED", leaves=[])
+    data.update(pid=1, env={})
+    wrapper = f'Traceback (most recent call last):\n  File "/x/bin/torchrun", line 8, in <module>\n    sys.exit(main())\n{name}: \n'
+    answer = _explained(printed + wrapper, [report, json.dumps(data).encode()])
+    assert [x.exception for x in answer.chain] == [name, "json.decoder.JSONDecodeError"]
+    assert (answer.confidence, answer.secondary) == ("high", ())
