@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,15 @@ def _state() -> tuple[object, ...]:
     import _posixsubprocess
 
     return (*(getattr(subprocess.Popen, n) for n in WATCHED), os.fork, _posixsubprocess.fork_exec, sys.stdout, sys.stderr)
+
+
+def _until(met: Callable[[], object]) -> None:
+    """Wait for something that another process does; half a minute of turns at most."""
+    for _ in range(3000):
+        if met():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not come")
 
 
 def _descriptors() -> int:
@@ -310,15 +320,12 @@ def test_a_child_that_runs_on_holds_nobody_and_still_has_its_stderr(tmp_path, ca
     child = "import sys; print('up', file=sys.stderr); input(); print('still here', file=sys.stderr)"
     with tbparse.capture(grace_s=60) as c:
         server = subprocess.Popen(_python(child), stdin=subprocess.PIPE)
-        deadline = time.monotonic() + 30
-        while "up" not in c.stderr and time.monotonic() < deadline:
-            time.sleep(0.01)
+        _until(lambda: "up" in c.stderr)
     assert server.poll() is None
     server.communicate(b"\n", timeout=30)
-    err = ""
-    while "still here" not in err and time.monotonic() < deadline:
-        err += capfd.readouterr().err
-    assert err == "up\nstill here\n"
+    seen: list[str] = []
+    _until(lambda: seen.append(capfd.readouterr().err) or "still here" in "".join(seen))
+    assert "".join(seen) == "up\nstill here\n"
     assert c.stderr == "up\n"
 
 

@@ -130,6 +130,8 @@ def open_channel(number: int, child: Child, stdout: int | None = None) -> Channe
     ``stdout``: the descriptor that the child inherits as its stdout. Where both are one terminal the channel is for both: a
     progress bar on stderr clears its line, text goes to stdout, the bar is drawn again, and all that in this order.
     """
+    if os.name == "nt":
+        return None  # select() knows no pipes there
     try:
         out: int | None = os.dup(number)
     except OSError:

@@ -126,11 +126,19 @@ def apply_reports(explainer: Explainer, reports: Sequence[ChildReport], *, paths
     explainer.drain()
     for order, report in enumerate(reports):
         failure = _failure(report, order)
+        if _known_wrapper(explainer.job.failures, failure):
+            continue
         mark_frames(failure.links, paths if paths is not None else NO_SETTINGS)
         exit_facts(failure)
         _take_printed(explainer.job.failures, failure)
         explainer.job.failures.append(failure)
     return len(reports)
+
+
+def _known_wrapper(failures: Sequence[Failure], reported: Failure) -> bool:
+    """A launcher's own exception that the log shows already: it says nothing of its child that the text does not."""
+    name = reported.root.exception
+    return short(name) in LAUNCHER_WRAPPERS and any(link.exception == name for x in failures for link in x.links)
 
 
 def _failure(report: ChildReport, order: int) -> Failure:

@@ -14,8 +14,11 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from types import FrameType, TracebackType
-from typing import Any
+
+TYPE_CHECKING = False  # typing alone would double the time that an interpreter takes to start
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+    from typing import Any
 
 FORMAT = 1
 MAX_FRAMES = 200
@@ -49,8 +52,12 @@ def install(forked: bool = False) -> None:
     if error_file and os.environ.get(_OWNED) != error_file:
         os.environ[_OWNED] = error_file
         _state["error_file"] = error_file
+    default = sys.excepthook is sys.__excepthook__
     _state["previous"] = sys.excepthook
     sys.excepthook = _hook
+    if default:
+        # Consoles ask whether the hook is the default one, and print another way where it is not; hooks hand on to the default.
+        sys.__excepthook__ = _hook
     atexit.register(_at_exit)
 
 
@@ -60,7 +67,7 @@ def _hook(kind: type[BaseException], error: BaseException, trace: TracebackType 
             _report(error, trace)
     except BaseException:
         pass
-    (_state["previous"] or sys.__excepthook__)(kind, error, trace)
+    _state["previous"](kind, error, trace)
 
 
 def _ends_the_process(frame: FrameType) -> bool:
