@@ -234,7 +234,8 @@ def test_before_retry_is_told_the_decision_and_the_attempt_and_may_stop_it_all()
     assert calls == [1, 2]
 
 
-def test_between_attempts_nothing_keeps_alive_what_the_failed_call_had_made() -> None:
+@pytest.mark.parametrize("capture", [True, False])
+def test_between_attempts_nothing_keeps_alive_what_the_failed_call_had_made(capture: bool) -> None:
     class Tensor:
         pass
 
@@ -249,12 +250,14 @@ def test_between_attempts_nothing_keeps_alive_what_the_failed_call_had_made() ->
             try:
                 raise ValueError("inner")
             except ValueError:
-                raise ConnectionResetError(104, "Connection reset by peer") from None
+                error = ConnectionResetError(104, "Connection reset by peer")
+                error.holds = tensor  # type: ignore[attr-defined]
+                raise error from None
         return "done"
 
     gc.disable()
     try:
-        done = retry(wait=0, before_retry=lambda *_: seen.append(alive[0]() is None), capture=False)(work)()
+        done = retry(wait=0, before_retry=lambda *_: seen.append(alive[0]() is None), capture=capture)(work)()
     finally:
         gc.enable()
     assert (done, seen) == ("done", [True])

@@ -83,6 +83,7 @@ class Attempt:
         __tracebackhide__ = True
         if self._capture is not None:
             self._capture.__exit__(kind, exc, tb)
+            self._capture = None  # it holds the exception
         if exc is None:
             self._manager.__exit__(None, None, None)
             return False
