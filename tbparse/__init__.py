@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tbparse.errors import TbparseError as TbparseError
     from tbparse.errors import UsageError as UsageError
     from tbparse.model import RootCause as RootCause
+    from tbparse.ruleset.packs import load_rules as load_rules
 
 _HOMES = {
     "Explainer": "tbparse.engine",
@@ -28,6 +29,7 @@ _HOMES = {
     "TbparseError": "tbparse.errors",
     "UsageError": "tbparse.errors",
     "classify": "tbparse.engine",
+    "load_rules": "tbparse.ruleset.packs",
 }
 __all__ = [
     "Explainer",
@@ -39,6 +41,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "classify",
+    "load_rules",
 ]
 
 

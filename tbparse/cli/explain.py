@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tbparse.attribute.origin import PathSettings
     from tbparse.engine import Explainer
     from tbparse.render.report import Report
+    from tbparse.ruleset.match import RuleSet
 
 Paths = Annotated[
     list[str] | None,
@@ -59,6 +61,15 @@ LibraryPath = Annotated[
         "--library-path", metavar="PATH", help="Code under this path is a library's. May be repeated.", show_default=False
     ),
 ]
+Packs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rules",
+        metavar="PACK",
+        help="More rules: a folder, a site file, or an installed pack (`installed`: all). May be repeated.",
+        show_default=False,
+    ),
+]
 
 
 class Settings(NamedTuple):
@@ -68,6 +79,7 @@ class Settings(NamedTuple):
     paths: PathSettings
     returncode: int | None
     log_dir: str | None
+    packs: tuple[str, ...] = ()
 
 
 def explain(
@@ -81,6 +93,7 @@ def explain(
     returncode: Returncode = None,
     user_path: UserPath = None,
     library_path: LibraryPath = None,
+    packs: Packs = None,
 ) -> None:
     """Say why a job died, and whether running it again would help.
 
@@ -102,7 +115,7 @@ def explain(
         if format != "text" and (why or every):
             message("tbparse: --why and --all show only in the text format")
         roots = PathSettings(tuple(user_path or ()), tuple(library_path or ()))
-        settings = Settings(profile, roots, returncode, log_dir)
+        settings = Settings(profile, roots, returncode, log_dir, tuple(packs or ()))
         verdicts, failed = _explain_all(targets or [None], settings, format, why=why, every=every)
     if failed:
         raise typer.Exit(ExitCode.NO_INPUT)
@@ -137,7 +150,7 @@ def _report(target: str | None, settings: Settings, *, titled: bool, why: bool, 
     from tbparse.engine import Explainer
     from tbparse.render.report import Report
 
-    explainer = Explainer(profile=settings.profile, paths=settings.paths)
+    explainer = Explainer(rules=_rules(settings), profile=settings.profile, paths=settings.paths)
     startup.end()
     if target is not None:
         _read(explainer, target, settings)
@@ -149,6 +162,16 @@ def _report(target: str | None, settings: Settings, *, titled: bool, why: bool, 
     answer = explainer.finish(settings.returncode)
     name = "standard input" if target == "-" else target
     return Report(answer, explainer.job, name=name, titled=titled, why=why, every=every)
+
+
+@lru_cache(maxsize=1)
+def _rules(settings: Settings) -> RuleSet | None:
+    """The rules with the packs that were asked for; None for the built-in ones alone."""
+    if not settings.packs:
+        return None
+    from tbparse.ruleset.packs import load_rules
+
+    return load_rules(settings.packs, profile=settings.profile)
 
 
 def _note_runs(root: Path) -> None:

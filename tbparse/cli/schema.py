@@ -34,3 +34,12 @@ def rule_schema() -> dict[str, Any]:
     data = Rule.model_json_schema(by_alias=True)
     data["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return data
+
+
+def site_schema() -> dict[str, Any]:
+    """The JSON Schema of a site file."""
+    from tbparse.ruleset.schema import SiteFile
+
+    data = SiteFile.model_json_schema(by_alias=True)
+    data["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    return data

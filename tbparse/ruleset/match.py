@@ -12,11 +12,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tbparse.model import Retry, Scalar, signal_name
 from tbparse.records import Failure, Link
 from tbparse.ruleset import patterns
+
+if TYPE_CHECKING:
+    from tbparse.ruleset.schema import SiteFile
 
 MAX_MESSAGE_CHARS = 32_768
 """Longer messages are searched in their head and tail."""
@@ -445,7 +448,14 @@ def apply_profile(rules: list[PackedRule], profile: str) -> list[PackedRule]:
         raise UsageError(f"no profile `{profile}`: choose one of {known}")
     from tbparse.ruleset.pack import read_site
 
-    site = read_site(path)
+    return changed(rules, read_site(path))
+
+
+def changed(rules: Iterable[PackedRule], site: SiteFile) -> list[PackedRule]:
+    """The rules with a site file's changes: some left out, parts of others overridden, more that forbids a match."""
+    from tbparse.ruleset.pack import pack_matcher
+
+    filters = [(f.rules, [pack_matcher(m) for m in f.unless]) for f in site.filters]
     out = []
     for rule in rules:
         if any(_names(d, rule.id) for d in site.disable):
@@ -454,6 +464,9 @@ def apply_profile(rules: list[PackedRule], profile: str) -> list[PackedRule]:
             if _names(key, rule.id):
                 changes = override.model_dump(mode="json", exclude_none=True)
                 rule = PackedRule({**rule.data, **changes, "qualifiers": [] if "verdict" in changes else rule.qualifiers})
+        more = [u for names, unless in filters if any(_names(n, rule.id) for n in names) for u in unless]
+        if more:
+            rule = PackedRule({**rule.data, "unless": [*rule.unless, *more]})
         out.append(rule)
     return out
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,15 @@ from pydantic import BaseModel, ValidationError
 
 from tbparse.errors import RuleError, RuleProblem
 from tbparse.ruleset.patterns import is_caseless, literal_weight, required_literals
-from tbparse.ruleset.schema import CounterExample, Example, Matcher, Override, Qualifier, Rule, SiteFile
+from tbparse.ruleset.schema import CounterExample, Example, Filter, Matcher, Override, Qualifier, Rule, SiteFile
 from tbparse.ruleset.store import PACKED, digest, rule_files, rules_dir
 
 _MODELS: dict[str, type[BaseModel]] = {
     "match": Matcher, "unless": Matcher, "when": Matcher, "qualifiers": Qualifier, "examples": Example,
-    "counter_examples": CounterExample, "override": Override,
+    "counter_examples": CounterExample, "override": Override, "filters": Filter,
 }  # fmt: skip
+SITE_STEMS = frozenset({"site"})
+"""A file of this name at the top of a pack changes rules and is none."""
 _BUILTIN_TYPES = frozenset({
     "RuntimeError", "ValueError", "TypeError", "OSError",
     "Exception", "KeyError", "AttributeError", "ImportError", "AssertionError",
@@ -115,25 +117,28 @@ def validate(path: Path, model: type[BaseModel]) -> tuple[BaseModel | None, list
         return None, problems
 
 
-def read_dir(root: Path) -> dict[str, Rule]:
-    """Every rule below ``root`` by id. Raises RuleError with all problems of all files."""
+def read_dir(root: Path, known: Iterable[str] = ()) -> dict[str, Rule]:
+    """Every rule below ``root`` by id; they may name the rules in ``known``. Raises RuleError with all problems of all files."""
     rules: dict[str, Rule] = {}
     problems: list[RuleProblem] = []
     if not root.is_dir():
         raise RuleError([RuleProblem(str(root), 0, 0, "no such folder of rules")])
     for rule_id, path in rule_files(root):
+        if rule_id in SITE_STEMS:
+            continue
         rule, found = validate(path, Rule)
         problems += found
         if isinstance(rule, Rule):
             rules[rule_id] = rule
         if "/" not in rule_id:
             problems.append(RuleProblem(str(path), 1, 1, "a rule lies in the folder of its area: <area>/<rule>.yaml"))
+    everything = {*rules, *known}
     for rule_id, rule in rules.items():
         for other in (*(rule.over or ()), *rule.related):
             area, _, star = other.partition("/")
-            known = star == "*" and any(r.startswith(f"{area}/") for r in rules)
-            if other not in rules and not known:
-                close = difflib.get_close_matches(other, rules, n=1)
+            whole = star == "*" and any(r.startswith(f"{area}/") for r in everything)
+            if other not in everything and not whole:
+                close = difflib.get_close_matches(other, everything, n=1)
                 hint = f"did you mean `{close[0]}`?" if close else None
                 problems.append(
                     RuleProblem(str(root / f"{rule_id}.yaml"), 0, 0, f"names the rule `{other}`, which does not exist", hint)
@@ -160,15 +165,16 @@ def pack_rule(rule_id: str, rule: Rule) -> dict[str, Any]:
     )
     data["id"] = rule_id
     for section in ("match", "unless"):
-        data[section] = [_pack_matcher(m) for m in getattr(rule, section)]
+        data[section] = [pack_matcher(m) for m in getattr(rule, section)]
     data["qualifiers"] = [
-        {**q, "when": [_pack_matcher(m) for m in model.when]}
+        {**q, "when": [pack_matcher(m) for m in model.when]}
         for q, model in zip(data.get("qualifiers", []), rule.qualifiers, strict=True)
     ]
     return data
 
 
-def _pack_matcher(m: Matcher) -> dict[str, Any]:
+def pack_matcher(m: Matcher) -> dict[str, Any]:
+    """A matcher with the literals that its patterns need, and its specificity."""
     data: dict[str, Any] = m.model_dump(mode="json", exclude_none=True)
     for key in ("message", "line"):
         pattern = getattr(m, key)

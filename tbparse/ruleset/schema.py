@@ -6,9 +6,9 @@ patterns are searched with a time limit. ``docs/writing-rules.md`` explains each
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, field_validator, model_validator
 
 from tbparse.model import Category, Retry, Scalar
 from tbparse.ruleset.patterns import PatternError, check_pattern, group_names
@@ -24,10 +24,18 @@ def _listed(value: object) -> object:
     return value if value is None or isinstance(value, (list, tuple)) else [value]
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1, strict=False)]
-Numbers = Annotated[tuple[int, ...], BeforeValidator(_listed), Field(min_length=1, strict=False)]
-Kinds = Annotated[tuple[KindName, ...], BeforeValidator(_listed), Field(min_length=1, strict=False)]
-Texts = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(strict=False)]
+class _OrOne:
+    """In the JSON Schema, too, a single value stands for a list of one."""
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        listed = handler(core)
+        return {"anyOf": [listed["items"], listed]}
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1, strict=False), _OrOne()]
+Numbers = Annotated[tuple[int, ...], BeforeValidator(_listed), Field(min_length=1, strict=False), _OrOne()]
+Kinds = Annotated[tuple[KindName, ...], BeforeValidator(_listed), Field(min_length=1, strict=False), _OrOne()]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(strict=False), _OrOne()]
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid")
 
@@ -76,7 +84,7 @@ class Matcher(BaseModel):
         return {g for p in (self.message, self.frame, self.line) if p for g in group_names(p)}
 
 
-Matchers = Annotated[tuple[Matcher, ...], BeforeValidator(_listed), Field(strict=False)]
+Matchers = Annotated[tuple[Matcher, ...], BeforeValidator(_listed), Field(strict=False), _OrOne()]
 
 
 class Qualifier(BaseModel):
@@ -177,11 +185,27 @@ class Override(BaseModel):
     retry: Retry | None = None
 
 
+class Filter(BaseModel):
+    """What a site knows to be harmless: ``rules`` (ids or ``area/*``) do not match where any of ``unless`` holds."""
+
+    model_config = _CONFIG
+
+    rules: Names
+    unless: Matchers = Field(min_length=1)
+    because: str
+
+
 class SiteFile(BaseModel):
-    """Changes to a rule set: ``disable`` rules, ``override`` parts of them. Keys are ids or ``area/*``."""
+    """Changes to a rule set: ``disable`` rules, ``override`` parts of them, ``filters``. Keys are ids or ``area/*``.
+
+    ``extends`` names what the file changes: ``builtin``, folders or site files beside it, installed packs. Left out,
+    it changes what is loaded before it; an empty list starts from nothing.
+    """
 
     model_config = _CONFIG
 
     summary: str = ""
+    extends: Texts | None = None
     disable: Texts = ()
     override: dict[str, Override] = Field(default_factory=dict)
+    filters: tuple[Filter, ...] = Field(default=(), strict=False)
