@@ -12,6 +12,7 @@ from tbparse.attribute.job import Decision, Job, decode_returncode
 from tbparse.attribute.unwrap import blame, entry_frame, is_wrapper, short
 from tbparse.model import RootCause, signal_name
 from tbparse.records import Failure, Frame, Line, Link, RankExit
+from tbparse.ruleset import structure
 from tbparse.ruleset.match import Match, RuleSet, convert, default_retry
 
 MAX_FRAMES = 200
@@ -233,37 +234,26 @@ def _fill(text: str, values: dict[str, str]) -> str | None:
 def _unruled(cause: Candidate) -> dict[str, Any]:
     """No rule fits: what the failure's structure allows to say, and no more."""
     failure, link = cause.failure, cause.root.link
-    verdict: model.Verdict = "unknown"
-    category: model.Category = "unknown"
-    advice: list[str] = []
-    frames = [x for x in link.frames if not x.plumbing]
-    deepest = frames[-1] if frames else None
+    ruling = structure.Ruling()
     if failure.kind == "traceback" and link.exception is not None and not is_wrapper(link):
-        if deepest is not None and deepest.origin == "user":
-            verdict, category = "real", "user-code"
-            advice = ["The program itself raised this: read the line under `where`."]
-        elif any(x.origin == "user" for x in frames) and not _PASSING.search(f"{link.exception}: {link.message or ''}"):
-            verdict, category = "real", "user-code"
-            advice = ["A library refused what it was given: look at the arguments on the line under `where`."]
+        frames = [x for x in link.frames if not x.plumbing]
+        ruling = structure.by_structure(
+            link.exception,
+            link.message or "",
+            in_user_code=_own(cause),
+            below_user_code=any(x.origin == "user" for x in frames),
+        )
     elif failure.kind == "usage" or (failure.kind == "exit" and failure.signal is None and failure.exit_code in (2, 126, 127)):
-        verdict, category = "real", "config"
+        ruling = structure.Ruling("real", "config")
     return {
-        "verdict": verdict,
-        "category": category,
+        "verdict": ruling.verdict,
+        "category": ruling.category,
         "rule": None,
         "title": None,
         "captures": {},
-        "advice": advice,
-        "retry": model.Retry(),
+        "advice": list(ruling.advice),
+        "retry": default_retry(ruling.verdict),
     }
-
-
-_PASSING = re.compile(
-    r"(?i)time[d]?[ -]?out|connect|unavailable|temporar|reset|refused|try again|retry|rate.?limit"
-    r"|\b5\d\d\b|busy|locked|lost|CUDA|NCCL|HIP|HCCL|XPU|gloo|driver"
-    r"|device|socket|network|memory|killed|died|signal|aborted|broken|closed|interrupt|preempt|evict"
-)
-"""Words of failures that may pass, or that come from below the program: about those nothing is said without a rule."""
 
 
 def _confidence(cause: Candidate) -> model.Confidence:

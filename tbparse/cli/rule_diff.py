@@ -129,7 +129,9 @@ def _listed(moves: Sequence[Move], count: int) -> str:
         sheet.row((m.name, "bold"), *mark)
         for sign, side in (("-", m.old), ("+", m.new)):
             style = STYLES.get(side.verdict, "")
-            sheet.row((f"  {sign} ", "dim"), (f"{side.verdict:<10}", style), (f"{side.category or '–':<14}{side.rule or 'no rule'}", ""))
+            sheet.row(
+                (f"  {sign} ", "dim"), (f"{side.verdict:<10}", style), (f"{side.category or '–':<14}{side.rule or 'no rule'}", "")
+            )
     risky = sum(m.dangerous for m in moves)
     told = f", {risky} newly retried" if risky else ""
     sheet.row((f"{len(moves)} of {count} answers moved{told}", "dim"))

@@ -25,9 +25,7 @@ Log = Annotated[
 LineNo = Annotated[
     int | None, typer.Option("--line", metavar="N", help="The line that tells; left out: the root cause's.", show_default=False)
 ]
-Id = Annotated[
-    str | None, typer.Option("--id", metavar="AREA/NAME", help="The rule's id, which is its path.", show_default=False)
-]
+Id = Annotated[str | None, typer.Option("--id", metavar="AREA/NAME", help="The rule's id, which is its path.", show_default=False)]
 Into = Annotated[Path, typer.Option("--into", metavar="DIR", help="The pack's folder; it is made when it is not there.")]
 Title = Annotated[str | None, typer.Option("--title", help="One line that names the failure.", show_default=False)]
 Category = Annotated[str | None, typer.Option("--category", help="Whose matter it is, such as config.", show_default=False)]
@@ -86,7 +84,9 @@ def new(
         if asking and rule_id is None:
             draft.rule_id = typer.prompt("Id", default=draft.rule_id)
         if not re.fullmatch(r"[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9-]*", draft.rule_id):
-            raise UsageError(f"`{draft.rule_id}` is no id: AREA/NAME in small letters, digits and hyphens, such as storage/disk-full")
+            raise UsageError(
+                f"`{draft.rule_id}` is no id: AREA/NAME in small letters, digits and hyphens, such as storage/disk-full"
+            )
         said = _tried(draft, rules)
         if printed:
             write(draft.yaml(), data=True)

@@ -12,7 +12,9 @@ from tbparse.cli.rule_new import new
 from tbparse.cli.terminal import colour_wanted, guarded, width, write
 from tbparse.errors import UsageError
 
-app = typer.Typer(help="Look at the rules, write your own, check them and try their examples.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Look at the rules, write your own, check them and try their examples.", no_args_is_help=True, rich_markup_mode=None
+)
 
 Area = Annotated[str | None, typer.Option("--area", metavar="AREA", help="Only this area, such as gpu-memory.", show_default=False)]
 Verdict = Annotated[

@@ -90,6 +90,10 @@ def _put_failure(sheet: Sheet, report: Report) -> None:
     sheet.item("hidden", [(x, "dim") for x in [_hidden(report)] if x])
     sheet.item("rule", [(f"{answer.rule or 'none'}, {answer.confidence} confidence", "dim")])
     sheet.item("log", [[(x, "dim")] for x in [_source(report, sheet.room)] if x])
+    if answer.rule is None and answer.evidence:
+        from tbparse.render.unruled import put_command
+
+        put_command(sheet, report)
 
 
 def _what(answer: RootCause, room: int) -> Iterator[Span | list[Span]]:

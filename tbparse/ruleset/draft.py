@@ -117,7 +117,10 @@ def name_of(exception: str | None, text: str) -> str:
     return "-".join(words).lower()[:48].strip("-") or "new-rule"
 
 
-_EMPTY_WORDS = frozenset("a an and are at be by for from has have in is it its no of on or that the this to was were with".split())
+_EMPTY_WORDS = frozenset({
+    "a", "an", "and", "are", "at", "be", "by", "for", "from", "has", "have", "in", "is", "it", "its", "no",
+    "of", "on", "or", "that", "the", "this", "to", "was", "were", "with",
+})  # fmt: skip
 
 
 def example_of(lines: Sequence[str]) -> str:
