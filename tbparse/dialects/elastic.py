@@ -13,6 +13,7 @@ from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
 from tbparse.dialects.reader import ChainReader, relate
 from tbparse.records import Failure, Line, Link, RankExit, Tags
+from tbparse.text.quotes import mentioned
 
 _ENTRY = re.compile(r"^\s*\*?\s*\[(?P<index>\d+)\]:\s*\*?\s*$")
 _FIELD = re.compile(r"^\s*\*?\s*(?P<key>time|host|rank|exitcode|error_file|traceback|msg)\s*: ?(?P<value>.*?)\s*\*?\s*$")
@@ -205,7 +206,8 @@ class ElasticDialect:
         for look, pattern, launcher in _NOTICES:
             for i, text in page.find(look, free_only=False):
                 m = pattern.match(text)
-                if m is None:
+                hit = look.search(text)
+                if m is None or (hit is not None and mentioned(text, hit.start())):
                     continue
                 page.take(i, i)
                 d = m.groupdict()

@@ -10,6 +10,7 @@ import re
 
 from tbparse.dialects.base import Page
 from tbparse.records import Failure, Link
+from tbparse.text.quotes import quoted
 
 _SIG = {"Segmentation fault": 11, "Aborted": 6, "Abort": 6, "Bus error": 7, "Illegal instruction": 4, "Floating point exception": 8,
         "Killed": 9, "killed": 9, "Terminated": 15, "terminated": 15, "segmentation fault": 11, "abort": 6, "bus error": 7, "Hangup": 1,
@@ -108,7 +109,7 @@ class NativeDialect:
                 m = pattern.match(text)
                 if m is None and look == "fatal" and page.levels.get(i) in ("F", "FATAL"):
                     m = _FATAL_TEXT.match(text)
-                if m is None or text.startswith((" ", "\t")):
+                if m is None or text.startswith((" ", "\t")) or quoted(text, m.start("message") + 1):
                     continue
                 failure = self._make(page, i, None, m["message"])
                 d = m.groupdict()
@@ -139,6 +140,8 @@ class NativeDialect:
         out = []
         for i, text in page.find(_LOOK["terminate"]):
             m = _TERMINATE.match(text)
+            if m is not None and quoted(text, max(text.find("terminate called"), text.find("terminating"))):
+                continue
             if m is None:
                 continue
             kind = m["type"] or m["type2"]

@@ -10,6 +10,7 @@ import re
 
 from tbparse.dialects.base import Page
 from tbparse.records import Failure, Kind, Link
+from tbparse.text.quotes import mentioned
 
 _SCHEDULER = re.compile(
     r"""(?P<message>
@@ -58,6 +59,10 @@ _KILLED_PID = re.compile(r"Kill(?:ed)? process (\d+)")
 _OOM = re.compile(r"oom|OOM|out of memory", re.IGNORECASE)
 
 
+_KEYS = ('"reason"', '"OOMKilled"')
+_QUOTES = ("'", '"', "`", "“")
+
+
 class SystemDialect:
     """Row 32 of the dialects."""
 
@@ -69,7 +74,7 @@ class SystemDialect:
             m, kind = _KERNEL.search(text), "kernel"
             if m is None:
                 m, kind = _SCHEDULER.search(text), "scheduler"
-            if m is None or (text[: m.start()].endswith(("'", '"', "`", "“")) and not m["message"].startswith('"')):
+            if m is None or (not m["message"].startswith(_KEYS) and mentioned(text, m.start() + m["message"].startswith(_QUOTES))):
                 continue  # a quotation says nothing of this job
             message = m["message"].strip()
             if _CHATTER.search(message):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tbparse.model import Retry, Scalar, signal_name
 from tbparse.records import Failure, Link
 from tbparse.ruleset import patterns
+from tbparse.text.quotes import mentioned, quoted
 
 if TYPE_CHECKING:
     from tbparse.ruleset.schema import SiteFile
@@ -59,12 +60,12 @@ class Evidence:
                 shown = text.lower() if caseless else text
                 if any(x in shown for x in literals):
                     m = patterns.search(pattern, text)
-                    if m is not None:
+                    if m is not None and not mentioned(text, m.start()):
                         return i, m
             return None
         for i, text in enumerate(self.texts):
             m = patterns.search(pattern, text)
-            if m is not None:
+            if m is not None and not mentioned(text, m.start()):
                 return i, m
         return None
 
@@ -225,7 +226,7 @@ class RuleSet:
             if name in PROGRAMMING and "type" not in m and rule.may_retry:
                 continue
             try:
-                match = self._try(rule, m, link, message, context)
+                match = self._try(rule, m, link, message, context, own=True)
                 if match is None or any(self._try(rule, u, link, message, context) for u in rule.unless):
                     continue
             except TimeoutError:
@@ -249,7 +250,10 @@ class RuleSet:
                 break
         return ranked
 
-    def _try(self, rule: PackedRule, m: dict[str, Any], link: Link, message: str, context: Context) -> Match | None:
+    def _try(
+        self, rule: PackedRule, m: dict[str, Any], link: Link, message: str, context: Context, *, own: bool = False
+    ) -> Match | None:
+        """``own``: a matcher without a type does not match what the message of an exception only quotes."""
         failure = context.failure
         if "type" in m and not any(type_fits(t, link.exception) for t in m["type"]):
             return None
@@ -267,7 +271,7 @@ class RuleSet:
         by = []
         if "message" in m:
             found = patterns.search(m["message"], message)
-            if found is None:
+            if found is None or (own and "type" not in m and link.exception and quoted(message, found.start(), prose=True)):
                 return None
             groups |= {k: v for k, v in found.groupdict().items() if v is not None}
             by.append("message")
