@@ -108,8 +108,8 @@ def _page(rule_id: str, rule: Rule, rules: Mapping[str, Rule]) -> Iterator[str]:
         yield from ("", f"Goes over {', '.join(_link(o, rule_id, rules) for o in rule.over)} where both match.")
     yield from ("", "## Examples")
     for example in rule.examples:
-        turned = f" → {example.verdict}" if example.verdict else ""
-        yield from ("", f"{_plain(example.source)}{turned}:", "", *_fenced(example.text))
+        verdict = f" → {example.verdict}" if example.verdict else ""
+        yield from ("", f"{_plain(example.source)}{verdict}:", "", *_fenced(example.text))
     if rule.counter_examples:
         yield from ("", "## Not this")
         for counter in rule.counter_examples:
