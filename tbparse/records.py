@@ -139,6 +139,8 @@ class Failure:
     source: str | None = None
     """The file it was read from, when that is not the log that was asked about."""
     count: int = 1
+    after: str | None = None
+    """The time of the writer's last line before it that has one: it happened then, or later."""
 
     @property
     def root(self) -> Link:
@@ -164,3 +166,5 @@ class RankExit:
     time: str | None = None
     named_root: bool = False
     attempt: int | None = None
+    source: str | None = None
+    """The file that the line stands in, when that is not the log that was asked about."""
