@@ -8,8 +8,10 @@ from typing import Any
 
 from tbparse import model
 from tbparse.attribute.cascade import Candidate, Tier
-from tbparse.attribute.job import Decision, Job, decode_returncode
+from tbparse.attribute.job import Decision, Job
+from tbparse.attribute.sameness import fingerprint
 from tbparse.attribute.unwrap import blame, entry_frame, is_wrapper, short
+from tbparse.attribute.words import decode_returncode
 from tbparse.model import RootCause, signal_name
 from tbparse.records import Failure, Frame, Line, Link, RankExit
 from tbparse.ruleset.match import Match, RuleSet, convert, default_retry
@@ -206,9 +208,11 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
         verdict, category = q.get("verdict") or verdict, q.get("category") or category
         advice = [*(q.get("advice") or ()), *advice] if not q.get("verdict") else list(q.get("advice") or advice)
         retry = q.get("retry") or retry
-    if disagreement and verdict == "transient":
-        verdict, retry = ("unknown" if decision.several_groups else "real"), None
-        advice = [f"Make every rank run the same collectives: {disagreement}.", *advice]
+    if disagreement is not None and verdict in ("transient", "unknown"):
+        verdict, retry = ("real" if disagreement.certain else "unknown"), None
+        advice = [f"Make every rank run the same collectives: {disagreement.said}.", *advice]
+    if decision.doubt is not None and verdict == "transient":
+        verdict, retry = "unknown", None
     captures = {k: convert(v, rule.captures[k]) for k, v in match.groups.items() if k in rule.captures}
     shown = {k: match.groups[k].strip() for k in captures}
     return {
@@ -341,37 +345,6 @@ def _secondary(decision: Decision, cause: Candidate | None) -> tuple[model.Secon
         for twin in c.twins:
             add(twin, twin.root)
     return tuple(out[:MAX_SECONDARY])
-
-
-_VOLATILE = (
-    (re.compile(r"0x[0-9a-fA-F]+"), "0x"),
-    (re.compile(r"(?:/[\w.+@-]+)+/([\w.+-]+)"), r"\1"),
-    (re.compile(r"\b[0-9a-f]{8,}\b"), "#"),
-    (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
-    (re.compile(r"\b(?:rank|process|worker|node|host)[ =:_-]*#?"), "rank"),
-    (re.compile(r"\s+"), " "),
-)
-
-
-def _fnv(data: bytes) -> int:
-    """FNV-1a, 64 bits: the text is not secret and short, and hashlib would load OpenSSL at every start."""
-    value = 0xCBF29CE484222325
-    for byte in data:
-        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return value
-
-
-def fingerprint(rule: str | None, link: Link, site: Frame | None) -> str:
-    """A short hash of what stays the same when the failure comes again: no numbers, addresses, paths of folders or ranks."""
-    message = (link.message or "").split("\n", 1)[0]
-    for pattern, by in _VOLATILE:
-        message = pattern.sub(by, message)
-    where = ""
-    if site is not None:
-        path = site.path.replace("\\", "/").rpartition("/")[2]
-        where = f"{re.sub(r'[0-9]+', '#', path)}:{site.function}"
-    text = "\0".join((rule or "", short(link.exception), message.strip(), where))
-    return f"{_fnv(text.encode('utf-8', 'replace')):016x}"
 
 
 __all__ = ["Match", "build_answer", "fingerprint"]

@@ -139,6 +139,8 @@ class Failure:
     source: str | None = None
     """The file it was read from, when that is not the log that was asked about."""
     count: int = 1
+    also: list[Tags] = field(default_factory=list)
+    """Where else the same failure was found, of those that were counted and not kept (a job of thousands of ranks)."""
     after: str | None = None
     """The time of the writer's last line before it that has one: it happened then, or later."""
 
