@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
 
 from tbparse import model
 from tbparse.attribute.cascade import Candidate, Tier
+from tbparse.attribute.hang import Absence, show_ranks
 from tbparse.attribute.job import Decision, Job
 from tbparse.attribute.sameness import fingerprint
 from tbparse.attribute.unwrap import blame, entry_frame, is_wrapper, short
 from tbparse.attribute.words import decode_returncode
-from tbparse.model import RootCause, signal_name
+from tbparse.model import RootCause, Scalar, signal_name
 from tbparse.records import Failure, Frame, Line, Link, RankExit
 from tbparse.ruleset.match import Match, RuleSet, convert, default_retry
 
 MAX_FRAMES = 200
 MAX_SECONDARY = 200
+SecondaryKind: TypeAlias = Literal["same", "effect", "launcher", "survived", "other"]
 _LOCAL_TIERS = (Tier.SYSTEM, Tier.LOCAL)
 
 
@@ -40,8 +43,11 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
     outer = [w for w in decision.wrappers if w.failure.kind == "traceback" and w is not cause]
     entry = _entry(outer, links, site_frame)
     ruling = _rule(cause, rules, decision)
-    fact = _worker_exit(cause, job.exits)
+    fact = _exit_of_attempt(cause, job.exits)
     rank, local_rank, host = _place(cause, fact)
+    culprit = _culprit(decision)
+    if culprit is not None and culprit != rank:
+        rank, local_rank, host = culprit, *next(((e.local_rank, e.host) for e in job.exits if e.rank == culprit), (None, None))
     signal = failure.signal
     exit_code = failure.exit_code if failure.exit_code is not None and failure.exit_code >= 0 and signal is None else None
     if exit_code is None and signal is None and fact is not None and fact.exit_code is not None:
@@ -49,7 +55,7 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
     if exit_code is None and signal is None and returncode and not outer:
         signal, exit_code = decode_returncode(returncode)
     link = root.link
-    notes = list(dict.fromkeys(decision.notes))
+    notes = list(dict.fromkeys([*decision.notes, *_told(decision, job, ruling["verdict"])]))
     if failure.damaged:
         notes.append(failure.damaged)
     if cause.tier is Tier.WRAPPER and signal is None:
@@ -82,8 +88,55 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
         "retry": ruling["retry"],
         "fingerprint": fingerprint(ruling["rule"], link, site_frame),
         "notes": tuple(notes),
+        "ranks": tuple(same_ranks(cause)),
+        "attempts": tuple(_attempts(decision)),
     }
     return RootCause.model_validate(answer)
+
+
+def same_ranks(cause: Candidate) -> list[int]:
+    """All ranks that had this very failure."""
+    copies = (cause.failure, *cause.twins)
+    return sorted({r for x in copies for r in (x.rank, *(t.rank for t in x.also)) if r is not None})
+
+
+def _culprit(decision: Decision) -> int | None:
+    """The one rank with which a hang began, where the log tells."""
+    if decision.disagreement is not None:
+        return decision.disagreement.odd
+    if decision.absence is not None and len(decision.absence.ranks) == 1:
+        return decision.absence.ranks[0]
+    return None
+
+
+def _told(decision: Decision, job: Job, verdict: str) -> list[str]:
+    """What is to be said of ranks that disagree or are missing, and of other attempts."""
+    out: list[str] = []
+    if decision.disagreement is not None:
+        out.append(decision.disagreement.said)
+    if decision.absence is not None:
+        absent = decision.absence
+        out.append(absent.said)
+        for rank in absent.ranks[:3]:
+            line, source = job.facts.last_words.get(rank, (None, None))
+            if line is not None and line.text.strip():
+                where = f"line {line.no}" + (f" of {source}" if source else "")
+                out.append(f"rank {rank} printed last: {_short(line.text.strip())[:200]} ({where})")
+    if decision.doubt is not None:
+        out.append(decision.doubt)
+    return out
+
+
+def _attempts(decision: Decision) -> list[dict[str, Any]]:
+    if len(decision.attempts) < 2:
+        return []
+    out = []
+    for number, c in sorted(decision.attempts.items()):
+        link, match = c.root.link, c.root.match
+        head = (link.message or "").split("\n", 1)[0][:300] or None
+        rule = match.rule.id if match is not None else None
+        out.append({"number": number, "exception": link.exception, "message": head, "rank": c.failure.rank, "rule": rule})
+    return out
 
 
 def _site(frame: Frame | None) -> dict[str, Any] | None:
@@ -124,6 +177,21 @@ def _chain(outer: Sequence[Candidate], links: Sequence[Link], index: int) -> tup
         )
         chain.append(model.ChainLink(exception=link.exception, message=link.message, relation=relation))
     return tuple(chain)
+
+
+def _exit_of_attempt(cause: Candidate, exits: Sequence[RankExit]) -> RankExit | None:
+    """The launcher's record of the worker, in the cause's own attempt: a rank of another attempt is another process.
+
+    Which rank a local rank is, and its host, another attempt may tell.
+    """
+    attempt = cause.failure.attempt
+    if attempt is None or all(e.attempt in (None, attempt) for e in exits):
+        return _worker_exit(cause, exits)
+    own = _worker_exit(cause, [e for e in exits if e.attempt in (None, attempt)])
+    if own is not None and own.rank is not None:
+        return own
+    other = _worker_exit(cause, exits)
+    return own if other is None else replace(other, exit_code=own.exit_code if own is not None else None)
 
 
 def _worker_exit(cause: Candidate, exits: Sequence[RankExit]) -> RankExit | None:
@@ -214,16 +282,46 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
     if decision.doubt is not None and verdict == "transient":
         verdict, retry = "unknown", None
     captures = {k: convert(v, rule.captures[k]) for k, v in match.groups.items() if k in rule.captures}
+    absent = decision.absence
+    if absent is not None:
+        advice.insert(0, _go_to(absent))
     shown = {k: match.groups[k].strip() for k in captures}
     return {
         "verdict": verdict,
         "category": category,
         "rule": rule.id,
         "title": rule.title,
-        "captures": captures,
+        "captures": {**_hang_captures(decision), **captures},
         "advice": [line for line in (_fill(a, shown) for a in advice) if line],
         "retry": model.Retry(**retry) if retry else default_retry(verdict),
     }
+
+
+def _go_to(absent: Absence) -> str:
+    """The first thing to do in a hang."""
+    who = show_ranks(absent.ranks)
+    at = f" at {absent.op or 'collective'} number {absent.seq}" if absent.seq is not None else ""
+    return f"{who[0].upper()}{who[1:]} did not arrive{at}: read what it printed last, and look there first."
+
+
+def _hang_captures(decision: Decision) -> dict[str, Scalar | tuple[Scalar, ...]]:
+    """Who is missing at which collective, as values."""
+    out: dict[str, Scalar | tuple[Scalar, ...]] = {}
+    found = decision.absence or decision.disagreement
+    if found is None:
+        return out
+    if decision.absence is not None:
+        out["missing_ranks"] = tuple(decision.absence.ranks)
+        if decision.absence.op is not None:
+            out["op"] = decision.absence.op
+    elif decision.disagreement is not None and decision.disagreement.odd is not None:
+        out["odd_rank"] = decision.disagreement.odd
+    if found.seq is not None:
+        out["seq"] = found.seq
+    if found.group is not None:
+        out["group"] = found.group
+    out["told_by"] = found.by
+    return out
 
 
 def _fill(text: str, values: dict[str, str]) -> str | None:
@@ -322,18 +420,26 @@ def _short(text: str) -> str:
 def _secondary(decision: Decision, cause: Candidate | None) -> tuple[model.Secondary, ...]:
     out: list[model.Secondary] = []
 
-    def add(failure: Failure, link: Link) -> None:
+    def add(c: Candidate, failure: Failure, link: Link, kind: SecondaryKind) -> None:
         line = link.line or failure.first
-        out.append(model.Secondary(exception=link.exception, rank=failure.rank, line=line.no))
+        rule = c.root.match.rule.id if c.root.match is not None and link is c.root.link else None
+        out.append(model.Secondary(exception=link.exception, rank=failure.rank, line=line.no, kind=kind, rule=rule))
+        if failure.also:
+            ranks = tuple(sorted({t.rank for t in failure.also if t.rank is not None}))
+            out.append(model.Secondary(exception=link.exception, kind=kind, rule=rule, count=len(failure.also), ranks=ranks))
 
     if cause is not None:
+        if cause.failure.also:
+            ranks = tuple(sorted({t.rank for t in cause.failure.also if t.rank is not None}))
+            exception = cause.root.link.exception
+            out.append(model.Secondary(exception=exception, kind="same", count=len(cause.failure.also), ranks=ranks))
         for twin in cause.twins:
-            add(twin, twin.root)
+            add(cause, twin, twin.root, "same")
         for link in cause.failure.links[cause.root.index + 1 :]:
-            add(cause.failure, link)
+            add(cause, cause.failure, link, "other")
         for link in cause.failure.links:
             for leaf in link.leaves:
-                add(cause.failure, leaf[-1])
+                add(cause, cause.failure, leaf[-1], "other")
     for c in decision.candidates:
         if (
             c is cause
@@ -341,10 +447,19 @@ def _secondary(decision: Decision, cause: Candidate | None) -> tuple[model.Secon
             or (cause is not None and (c.failure is cause.failure or c.root.link.line is cause.proof is not None))
         ):
             continue
-        add(c.failure, c.root.link)
+        kind = _kind_of(c)
+        add(c, c.failure, c.root.link, kind)
         for twin in c.twins:
-            add(twin, twin.root)
+            add(c, twin, twin.root, kind)
     return tuple(out[:MAX_SECONDARY])
+
+
+def _kind_of(c: Candidate) -> SecondaryKind:
+    if c.tier is Tier.EFFECT:
+        return "effect"
+    if c.tier in (Tier.CLOSING, Tier.WRAPPER, Tier.DEATH) and c.failure.kind in ("launcher", "exit", "scheduler", "traceback"):
+        return "launcher"
+    return "survived" if c.tier in (Tier.DEMOTED, Tier.THREAD, Tier.NOTHING) else "other"
 
 
 __all__ = ["Match", "build_answer", "fingerprint"]

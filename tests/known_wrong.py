@@ -25,11 +25,7 @@ KNOWN_WRONG: dict[tuple[str, str], str] = {
 }
 """``(case id, field group)`` → why it is wrong."""
 
-HEALTHY_BUT_BLAMED: dict[tuple[str, int | None], str] = {
-    # Both ranks die, torchrun starts them again, and the log ends in the middle of the second run's steps: without the
-    # return code it reads like a job whose end is cut off.
-    ("ok-torchrun-recovered", None): "nothing in the log says that the second attempt ended well",
-}
+HEALTHY_BUT_BLAMED: dict[tuple[str, int | None], str] = {}
 """``(log, return code)`` → why a healthy log is not answered clean."""
 
 WRONG_BEHIND_PREFIXES: dict[str, str] = {

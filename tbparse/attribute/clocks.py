@@ -125,21 +125,22 @@ def compare(marks: Mapping[str, Mapping[int, str]]) -> Clocks:
     skew = {reference: 0.0}
     for host in hosts[1:]:
         gaps = [
-            gap
+            apart
             for step in marks[host].keys() & marks[reference].keys()
-            if (gap := _gap(read_time(marks[host][step]), read_time(marks[reference][step]))) is not None
+            if (apart := gap(read_time(marks[host][step]), read_time(marks[reference][step]))) is not None
         ]
         if len(gaps) >= MIN_COMMON:
             skew[host] = median(gaps)
     return Clocks(skew, reference)
 
 
-def _gap(a: Moment | None, b: Moment | None) -> float | None:
+def gap(a: Moment | None, b: Moment | None) -> float | None:
+    """Seconds from ``b`` to ``a``, or None where one is not known; without dates within half a day, across midnight."""
     if a is None or b is None:
         return None
     if a.day is not None and b.day is not None:
         return (a.day - b.day) * DAY + a.second - b.second
-    return (a.second - b.second + DAY / 2) % DAY - DAY / 2  # within half a day, across midnight
+    return (a.second - b.second + DAY / 2) % DAY - DAY / 2
 
 
 def scale(moments: Sequence[Moment | None]) -> list[float | None]:

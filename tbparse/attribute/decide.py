@@ -50,7 +50,8 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
         mark_finished([x for x in job.failures if x.source is None], job.last_lines, job.last_no)
     clocks = compare(job.facts.marks)
     failures = [*job.failures, *_deaths(job)]
-    ends = number_attempts(job.facts, job.exits, failures)
+    working = max((x.start for x in job.last_lines if f.PROGRESS.search(x.text)), default=-1)
+    ends = number_attempts(job.facts, job.exits, failures, working)
     running = returncode is None and _goes_on(job, failures, ends.get(None, []))
     failures = in_order(failures, failure_times(failures, job.exits, clocks))
     type_natives(failures)
@@ -79,9 +80,8 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
         cause = explain_by_system(best_system_line(cause, candidates), candidates)
         cause = explain_by_native(cause, candidates)
     cause, wrappers = _without_structure(cause, wrappers, job, rules, evidence, notes, candidates, failed, returncode)
-    decision = Decision(
-        cause, candidates, failed, [w for w in wrappers if w is not cause], notes, job.evidence, statements, times=case.times, clocks=clocks
-    )
+    decision = Decision(cause, candidates, failed, [w for w in wrappers if w is not cause], notes, job.evidence, statements)
+    decision.times, decision.clocks = case.times, clocks
     if cause is not None:
         _conclude(decision, cause, case)
     return decision
@@ -90,16 +90,17 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
 def _conclude(decision: Decision, cause: Candidate, case: Case) -> None:
     """What else is to be said of the cause: who is missing, how the ranks disagree, what other attempts died of."""
     rule = cause.root.match.rule if cause.root.match else None
-    about = cause.tier is Tier.EFFECT or (rule is not None and rule.category in ("communication", "user-code") and rule.id.startswith("communication/"))
+    about = cause.tier is Tier.EFFECT or (rule is not None and rule.id.startswith("communication/"))
     if about:
         decision.disagreement = case.disagreement
         if waited_in_vain(cause) and case.disagreement is None:
             decision.absence = next(iter(case.absences), None)
     decision.doubt = doubt(case, cause)
     for number, found in sorted(case.attempts.items()):
-        strongest = next((c for c in case.ranked if any(c is x for x in found) and c.tier < Tier.CLOSING), None)
-        if strongest is not None:
-            decision.attempts[number] = strongest
+        own = [c for c in case.ranked if any(c is x for x in found) and c.tier < Tier.CLOSING]
+        if own:
+            # Of the strongest ones that with a type says more than a line of native code about the same.
+            decision.attempts[number] = next((c for c in own if c.tier is own[0].tier and c.root.link.exception), own[0])
 
 
 def _candidates(failures: Sequence[Failure], job: Job, rules: RuleSet, evidence: Evidence, notes: list[str]) -> list[Candidate]:

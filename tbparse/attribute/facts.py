@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tbparse.dialects.base import Page
 from tbparse.records import Line, RankExit, Tags
@@ -27,7 +27,7 @@ DEFAULT_GROUP = "default_pg"
 
 
 class Work(NamedTuple):
-    """A collective as one rank reports it: ``seq`` counts within ``group`` (None where the line names none), sizes are element counts."""
+    """A collective as one rank reports it: ``seq`` counts within ``group`` (None where none is named), ``size`` is in elements."""
 
     rank: int
     group: str | None
@@ -77,8 +77,17 @@ class Joined(NamedTuple):
     line: Line
 
 
+class Restart(NamedTuple):
+    """A line that says that an attempt is over. ``how``: ``says`` so outright, ``quotes`` the failure below it (Ray), or is the
+    scheduler's word that the job was ``cancelled``, which ends an attempt only if the job begins again."""
+
+    how: Literal["says", "quotes", "cancelled"]
+    line: Line
+    source: str | None = None
+
+
 class Call(NamedTuple):
-    """One entry of a flight recorder: a collective that the rank called, and where in the user's code (``path:line in function``)."""
+    """One entry of a flight recorder: a collective, and where in the user's code the rank called it (``path:line in function``)."""
 
     seq: int
     op: str
@@ -113,8 +122,7 @@ class Facts:
     """The rank that the others say timed out first."""
     closed: set[int] = field(default_factory=set)
     """Process ids that the agent ended itself."""
-    restarts: list[tuple[str | None, Line]] = field(default_factory=list)
-    """Lines that say that an attempt ended and another begins, with the log that they stand in."""
+    restarts: list[Restart] = field(default_factory=list)
     last_words: dict[int, tuple[Line, str | None]] = field(default_factory=dict)
     """The last line of each rank, with the log that it stands in."""
     marks: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -136,8 +144,9 @@ class Facts:
             self._add_work(key, work)
         for at, progress in other.progress.items():
             self._add_progress(at, progress)
-        for mine, theirs in ((self.named, other.named), (self.differ, other.differ), (self.joined, other.joined)):
-            mine.extend(theirs[: max(0, MAX_NAMED - len(mine))])  # type: ignore[attr-defined]
+        self.named += other.named[: max(0, MAX_NAMED - len(self.named))]
+        self.differ += other.differ[: max(0, MAX_NAMED - len(self.differ))]
+        self.joined += other.joined[: max(0, MAX_NAMED - len(self.joined))]
         self.restarts += other.restarts[: max(0, MAX_NAMED - len(self.restarts))]
         self.closed |= other.closed
         self.first_timeout = other.first_timeout if self.first_timeout is None else self.first_timeout
@@ -221,8 +230,13 @@ class Facts:
             self.first_timeout = int(m[1])
         if m := _CLOSING.search(text):
             self.closed.add(int(m[1]))
-        if _RESTART.search(text) and len(self.restarts) < MAX_NAMED:
-            self.restarts.append((source, line))
+        if len(self.restarts) < MAX_NAMED:
+            if _RESTART.search(text):
+                self.restarts.append(Restart("says", line, source))
+            elif _QUOTES.search(text):
+                self.restarts.append(Restart("quotes", line, source))
+            elif _CANCELLED.search(text):
+                self.restarts.append(Restart("cancelled", line, source))
         if m := _CLIENTS.search(text):
             self.joined.append(Joined(int(m[1]), int(m[2]), line))
             del self.joined[MAX_NAMED:]
@@ -241,8 +255,14 @@ def _group(text: str) -> tuple[str | None, int | None]:
     if m is None:
         return None, None
     # The GUID is the same on every member and differs between groups; the bare number of torch 2.3 counts within a process.
-    group = f"{m['guid']} ({m['desc']})" if m["desc"] and m["desc"] != DEFAULT_GROUP else m["desc"] or m["guid"] or f"number {m['old']}"
-    return (DEFAULT_GROUP if group == "0" or group == "number 0" else group), int(m["rank"])
+    name, description = m["guid"], m["desc"]
+    if description == DEFAULT_GROUP or "0" in (name, m["old"]):
+        group = DEFAULT_GROUP
+    elif name is None:
+        group = f"number {m['old']}" + (f" ({description})" if description else "")
+    else:
+        group = f"{name} ({description})" if description else name
+    return group, int(m["rank"])
 
 
 def _named(text: str) -> Iterator[tuple[tuple[int, ...], str, int | None]]:
@@ -271,39 +291,39 @@ def _fingerprint(text: str) -> str:
 
 
 _NEEDLES = (
-    "SeqNum=", "enqueued", "monitoredBarrier", "lagging", "didn't join", "clients joined", "mismatch between collectives", "missing ranks",
-    "missing_ranks", "dump signal", "closing signal", "will restart worker group", "SLURM_RESTART_COUNT", "REQUEUE", "reached the barrier",
-    "timed out task names", "DUE TO", "retries left",
+    "SeqNum=", "enqueued", "monitoredBarrier", "lagging", "didn't join", "clients joined", "mismatch between collectives",
+    "missing ranks", "missing_ranks", "dump signal", "closing signal", "will restart worker group", "SLURM_RESTART_COUNT",
+    "imed out task names", "DUE TO", "FailurePolicy", "will be retried",
 )  # fmt: skip
 _TELLING = re.compile("|".join(re.escape(x) for x in _NEEDLES))
 _PG = re.compile(
     r"\[PG (?:ID \d+ PG GUID (?P<guid>[^\s()\]]+)|(?P<old>[^\s()\]]+)) ?(?:\((?P<desc>[^)\]]*)\))? ?Rank (?P<rank>\d+)\]"
 )
 _RANK = re.compile(r"\[Rank (\d+)\]")
-_WORK = re.compile(
-    r"Work[A-Z]*\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)(?:, NumelIn=(?P<n>\d+))?(?:, NumelOut=(?P<out>\d+))?"
-)
+_WORK = re.compile(r"Work[A-Z]*\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)(?:, NumelIn=(?P<n>\d+))?(?:, NumelOut=(?P<out>\d+))?")
 _AT = re.compile(r"(?:work sequence id|at NCCL work|watchdog at work): (\d+)")
 _STATUS = re.compile(r"[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), last completed (?:NCCL )?work: (?P<completed>-?\d+)")
 _DUMP_FROM = re.compile(r"dump signal due to a collective timeout from\s+rank (\d+)")
 _CLOSING = re.compile(r"Sending process (\d+) closing signal")
-_RESTART = re.compile(
-    r"will restart worker group|\bSLURM_RESTART_COUNT[=: ]+[1-9]|CANCELLED AT \S+ DUE TO (?:PREEMPTION|NODE FAILURE|JOB REQUEUE)"
-    r"|\bretries left\b"
-)
+_RESTART = re.compile(r"will restart worker group|\bSLURM_RESTART_COUNT[=: ]+[1-9]")
+_QUOTES = re.compile(r"\[FailurePolicy\] RETRY|so the task will be retried")
+_CANCELLED = re.compile(r"CANCELLED AT \S+ DUE TO (?:PREEMPTION|NODE FAILURE|JOB REQUEUE)")
 _CLIENTS = re.compile(r"(\d+)/(\d+) clients joined")
 _MONITORED = re.compile(r"Ranks? (\d+(?:, ?\d+)*) failed to pass monitoredBarrier")
 _NEVER = re.compile(r"ranks \[([\d, ]+)\] are the lagging ranks")
 _NOT_JOINED = re.compile(r"\[([\d, ]+)\] finished collective #\d+, but didn'?t join collective #(\d+)")
 _MISSING = re.compile(r"missing[_ ]ranks(?:=|: )\[?([^\]]*)\]?")
-_JAX = re.compile(r"timed out task names:\s*((?:/job:\S+[,\s]*)+)")
+_JAX = re.compile(r"[Tt]imed out task names:\s*((?:/job:\S+[,\s]*)+)")
 _JAX_TASK = re.compile(r"/task:(\d+)")
 _DIFFER = re.compile(
-    r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running collective: (?P<a>.*?),? but Rank (?P<other>\d+) is running collective: (?P<b>.*)"
+    r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running collective: (?P<a>.*?),?"
+    r" but Rank (?P<other>\d+) is running collective: (?P<b>.*)"
 )
 _SEQ = re.compile(r"SequenceNumber=(\d+)")
 _OP = re.compile(r"OpType=(\w+)")
 _SHAPE = re.compile(r"TensorShape=(\[[\d, ]*\])")
 _STEP = re.compile(r"(?i)\b(?:step|iteration|iter|global_step)\b[ :=#]{0,3}(\d{1,12})\b")
 # The agent's, the watchdog's and an exception's lines say how a rank ended, not what it was doing.
-_NOT_OWN = re.compile(r"closing signal|ProcessGroup\w*\.cpp|socket\.cpp|TCPStore\.cpp|^\s|^Traceback|Error\b.*:|^frame #|^Exception raised from")
+_NOT_OWN = re.compile(
+    r"closing signal|ProcessGroup\w*\.cpp|socket\.cpp|TCPStore\.cpp|^\s|^Traceback|Error\b.*:|^frame #|^Exception raised from"
+)

@@ -84,9 +84,7 @@ def _in_works(facts: Facts) -> Disagreement | None:
             line = works[odd if odd is not None else min(works)]
             # A bare number of a group counts within its process: two ranks' numbers may mean different groups.
             certain = (group is not None and not group.startswith("number ")) or len(groups) <= 1
-            return Disagreement(
-                seq, group, _sentence(what, seq), odd, "process-group status", certain, line.line, line.source
-            )
+            return Disagreement(seq, group, _sentence(what, seq), odd, "process-group status", certain, line.line, line.source)
     return None
 
 
@@ -131,8 +129,8 @@ def _sentence(what: Mapping[int, str], seq: int | None) -> str:
 def absences(facts: Facts, exits: Collection[RankExit], failed: Mapping[int, bool], ended: Collection[int]) -> list[Absence]:
     """Who did not arrive, by every source that tells, strongest first.
 
-    ``failed``: the ranks that printed a failure of their own, and whether it was that they waited in vain. ``ended``: process ids of
-    workers that ended by themselves.
+    ``failed``: the ranks that printed a failure of their own, and whether it was that they waited in vain. ``ended``: process
+    ids of workers that ended by themselves.
     """
     found = [_by_name(facts), _by_dumps(facts), _by_status(facts), _by_silence(facts, exits, failed, ended)]
     return [x for x in found if x is not None]
@@ -214,9 +212,7 @@ def _by_status(facts: Facts) -> Absence | None:
     return None
 
 
-def _by_silence(
-    facts: Facts, exits: Collection[RankExit], failed: Mapping[int, bool], ended: Collection[int]
-) -> Absence | None:
+def _by_silence(facts: Facts, exits: Collection[RankExit], failed: Mapping[int, bool], ended: Collection[int]) -> Absence | None:
     """A rank that the launcher had to end, or that says nothing, while the others say that they waited in vain."""
     waited = {r for r, vain in failed.items() if vain} | {w.rank for w in facts.works.values()}
     stopped = {e.rank: e for e in exits if e.rank is not None and e.exit_code == -15 and e.pid not in ended}

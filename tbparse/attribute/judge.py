@@ -2,8 +2,8 @@
 
 Order of evidence: a scheduler's or the kernel's line beats a local error, a local error beats a worker that died by a signal, and
 that beats an error of communication; a wrapper speaks only when nothing else does. What was logged and survived, what ended
-a thread, and what the interpreter swallowed come last of all. Among equals the first began it: by place within a log, by time across
-logs, and where no time tells by attempt and rank, so that the order in which logs are read never matters.
+a thread, and what the interpreter swallowed come last of all. Among equals the first began it: by place within a log, by time
+across logs, and where no time tells by attempt and rank, so that the order in which logs are read never matters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tbparse.attribute.witnesses import Case, Statement
 from tbparse.records import Failure, RankExit
 
 VAIN = re.compile(
-    r"(?i)timed? ?out|timeout|failed to pass monitoredBarrier|clients joined|missing[_ ]ranks|detected by watchdog|deadline.exceeded"
+    r"(?i)timed? ?out|timeout|failed to pass monitoredBarrier|clients joined|missing[_ ]ranks|detected by watchdog"
+    r"|deadline.exceeded"
 )
 """Texts of a rank that waited for others and gave up."""
 _OWN = (Tier.LOCAL, Tier.CRASH, Tier.BARE)
@@ -32,7 +33,7 @@ def failure_times(failures: Iterable[Failure], exits: Sequence[RankExit], clocks
     known: list[tuple[int, Moment | None]] = []
     for x in failures:
         time = x.tags.time or time_in(x.first.text) or x.after
-        known.append((id(x), clocks.at(time, x.tags.host or hosts.get(x.rank))))
+        known.append((id(x), clocks.at(time, x.tags.host or (hosts.get(x.rank) if x.rank is not None else None))))
     values = scale([m for _, m in known])
     return {i: t for (i, _), t in zip(known, values, strict=True) if t is not None}
 
@@ -72,8 +73,8 @@ def weigh(candidates: Sequence[Candidate], exits: Sequence[RankExit], closed: se
     for c in candidates:
         rule = c.root.match.rule if c.root.match else None
         if c.tier is Tier.SYSTEM and c.failure.kind == "scheduler" and (rule is None or rule.category == "scheduler"):
-            # A scheduler's line that comes after a rank's own error reports the end of a job that was already dying, and one that ended
-            # an earlier attempt does not explain what a later one raised.
+            # A scheduler's line that comes after a rank's own error reports the end of a job that was already dying, and one that
+            # ended an earlier attempt does not explain what a later one raised.
             for own in locals_:
                 if not _interrupted(own) and (why := _before(own, c, times)) is not None:
                     c.tier, c.why = Tier.EFFECT, why
@@ -185,9 +186,9 @@ def doubt(case: Case, cause: Candidate) -> str | None:
     if len(alike) > 1:
         told = ", ".join(str(n) for n in sorted(alike))
         return f"attempts {told} failed alike: what comes again is no accident, so running it once more is not expected to help"
-    if waited_in_vain(cause) and case.disagreement is None and not case.absences and not case.facts.works:
-        if all_waited(case.facts, case.exits, reports(case.ranked)):
-            return "every rank waited in vain and none is missing: they may wait in different collectives, so a new run may end alike"
+    alone = waited_in_vain(cause) and case.disagreement is None and not case.absences and not case.facts.works
+    if alone and all_waited(case.facts, case.exits, reports(case.ranked)):
+        return "every rank waited in vain and none is missing: they may wait in different collectives, and a new run end alike"
     return None
 
 

@@ -108,8 +108,9 @@ def error_files(case: Case) -> Iterable[Statement]:
 def exit_table(case: Case) -> Iterable[Statement]:
     """How workers ended, as the launcher saw it: right for crashes, wrong for hangs."""
     codes: dict[str, set[int]] = {}
+    ranked = any(e.rank is not None for e in case.exits)
     for e in case.exits:
-        who = e.rank if e.rank is not None else e.local_rank
+        who = e.rank if ranked else e.local_rank
         if who is not None and e.exit_code:
             how = signal_name(-e.exit_code) or str(e.exit_code) if e.exit_code < 0 else f"code {e.exit_code}"
             codes.setdefault(how, set()).add(who)
@@ -231,14 +232,10 @@ def _accuse(name: str, found: Sequence[Candidate]) -> Iterable[Statement]:
         return
     c = found[0]
     more = f", and {len(found) - 1} more such" if len(found) > 1 else ""
-    same = sorted({r for r in [x.rank for x in (c.failure, *c.twins)] + [t.rank for x in (c.failure, *c.twins) for t in _also(x)] if r is not None})
+    copies = (c.failure, *c.twins)
+    same = {r for x in copies for r in (x.rank, *(t.rank for t in x.also)) if r is not None}
     who = f" on {show_ranks(same)}" if same else ""
     yield Statement(name, f"{_name(c)}{who}: {TIER_WORDS[c.tier]}{more}", c.failure.rank, c.root.link.line, c.failure.source, c)
-
-
-def _also(failure: object) -> Sequence[object]:
-    found: Sequence[object] = getattr(failure, "also", ())
-    return found
 
 
 def _absent(case: Case, by: str) -> Iterable[Statement]:

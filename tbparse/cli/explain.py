@@ -36,6 +36,7 @@ LogDir = Annotated[
 ]
 Why = Annotated[bool, typer.Option("--why", help="Show what competed for being the cause, and why it lost.")]
 Every = Annotated[bool, typer.Option("--all", help="Show each failure that was found.")]
+Timeline = Annotated[bool, typer.Option("--timeline", help="Show when what happened on which rank, from the first sign on.")]
 Profile = Annotated[
     str,
     typer.Option(
@@ -61,6 +62,14 @@ LibraryPath = Annotated[
 ]
 
 
+class Shown(NamedTuple):
+    """What is to be shown below the answer."""
+
+    why: bool
+    every: bool
+    timeline: bool
+
+
 class Settings(NamedTuple):
     """What holds for every log of one call."""
 
@@ -76,6 +85,7 @@ def explain(
     log_dir: LogDir = None,
     why: Why = False,
     every: Every = False,
+    timeline: Timeline = False,
     profile: Profile = "job",
     exit_code: ByVerdict = False,
     returncode: Returncode = None,
@@ -99,18 +109,18 @@ def explain(
             raise UsageError("nothing to explain: give the PATH of a log, or - for standard input (see --help)")
         if targets.count("-") > 1:
             raise UsageError("standard input can be read once only: give - once")
-        if format != "text" and (why or every):
-            message("tbparse: --why and --all show only in the text format")
+        if format != "text" and (why or every or timeline):
+            message("tbparse: --why, --all and --timeline show only in the text format")
         roots = PathSettings(tuple(user_path or ()), tuple(library_path or ()))
         settings = Settings(profile, roots, returncode, log_dir)
-        verdicts, failed = _explain_all(targets or [None], settings, format, why=why, every=every)
+        verdicts, failed = _explain_all(targets or [None], settings, format, Shown(why, every, timeline))
     if failed:
         raise typer.Exit(ExitCode.NO_INPUT)
     if exit_code:
         raise typer.Exit(worst(verdicts))
 
 
-def _explain_all(targets: Sequence[str | None], settings: Settings, fmt: str, *, why: bool, every: bool) -> tuple[list[str], bool]:
+def _explain_all(targets: Sequence[str | None], settings: Settings, fmt: str, shown: Shown) -> tuple[list[str], bool]:
     """Answer each log as soon as it is read. The verdicts, and whether a log could not be read."""
     render = renderer(fmt)
     colour, columns = colour_wanted(), width()
@@ -118,7 +128,7 @@ def _explain_all(targets: Sequence[str | None], settings: Settings, fmt: str, *,
     failed = False
     for target in targets:
         try:
-            report = _report(target, settings, titled=len(targets) > 1, why=why, every=every)
+            report = _report(target, settings, titled=len(targets) > 1, shown=shown)
         except InputError as e:
             # The others are answered all the same.
             complain(e)
@@ -131,7 +141,7 @@ def _explain_all(targets: Sequence[str | None], settings: Settings, fmt: str, *,
     return verdicts, failed
 
 
-def _report(target: str | None, settings: Settings, *, titled: bool, why: bool, every: bool) -> Report:
+def _report(target: str | None, settings: Settings, *, titled: bool, shown: Shown) -> Report:
     from pathlib import Path
 
     from tbparse.engine import Explainer
@@ -148,7 +158,7 @@ def _report(target: str | None, settings: Settings, *, titled: bool, why: bool, 
         join_log_dir(explainer, Path(settings.log_dir), paths=settings.paths)
     answer = explainer.finish(settings.returncode)
     name = "standard input" if target == "-" else target
-    return Report(answer, explainer.job, name=name, titled=titled, why=why, every=every)
+    return Report(answer, explainer.job, name=name, titled=titled, **shown._asdict())
 
 
 def _note_runs(root: Path) -> None:
