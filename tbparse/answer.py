@@ -104,9 +104,15 @@ def _culprit(decision: Decision) -> int | None:
     """The one rank with which a hang began, where the log tells."""
     if decision.disagreement is not None:
         return decision.disagreement.odd
-    if decision.absence is not None and len(decision.absence.ranks) == 1:
-        return decision.absence.ranks[0]
-    return None
+    if decision.absence is None:
+        return None
+    ranks = decision.absence.ranks
+    if len(ranks) == 1:
+        return ranks[0]
+    # A barrier that names all but one was printed by that one.
+    rest = set(range(max(ranks) + 1)) - set(ranks)
+    unplaced = decision.cause is not None and decision.cause.failure.rank is None
+    return rest.pop() if unplaced and len(rest) == 1 and decision.absence.by == "named missing ranks" else None
 
 
 def _told(decision: Decision, job: Job, verdict: str) -> list[str]:
@@ -187,11 +193,15 @@ def _exit_of_attempt(cause: Candidate, exits: Sequence[RankExit]) -> RankExit | 
     attempt = cause.failure.attempt
     if attempt is None or all(e.attempt in (None, attempt) for e in exits):
         return _worker_exit(cause, exits)
-    own = _worker_exit(cause, [e for e in exits if e.attempt in (None, attempt)])
+    mine = [e for e in exits if e.attempt in (None, attempt)]
+    own = _worker_exit(cause, mine)
     if own is not None and own.rank is not None:
         return own
     other = _worker_exit(cause, exits)
-    return own if other is None else replace(other, exit_code=own.exit_code if own is not None else None)
+    if other is None:
+        return own
+    own = own or next((e for e in mine if e.local_rank is not None and e.local_rank == other.local_rank), None)
+    return replace(other, exit_code=own.exit_code if own is not None else None)
 
 
 def _worker_exit(cause: Candidate, exits: Sequence[RankExit]) -> RankExit | None:
@@ -266,7 +276,9 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
     """Verdict, category and advice: the rule's, turned by its qualifiers; by the failure's structure where no rule fits."""
     match, root, disagreement = cause.root.match, cause.root, decision.disagreement
     if match is None:
-        return _unruled(cause)
+        found = _unruled(cause)
+        first = [_go_to(decision.absence)] if decision.absence is not None else []
+        return {**found, "captures": _hang_captures(decision), "advice": [*first, *found["advice"]]}
     rule = match.rule
     verdict, category, advice, retry = rule.verdict, rule.category, list(rule.advice), rule.retry
     q = rules.qualify(match, root.link, root.context)

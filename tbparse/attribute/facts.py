@@ -20,6 +20,7 @@ from tbparse.records import Line, RankExit, Tags
 MAX_FACTS = 50_000
 """Works, and states of process groups, that are kept of one job."""
 MAX_NAMED = 200
+MAX_TASKS = 128
 MAX_MARKS = 64
 """Steps with a time that are kept of one host."""
 
@@ -134,9 +135,13 @@ class Facts:
         self._remember(page, tags, source)
         if not any(needle in page.everything for needle in _NEEDLES):
             return
-        for line in page.lines:
+        for i, line in enumerate(page.lines):
             if _TELLING.search(line.text):
                 self._line(line, tags, source)
+                if "imed out task names" in line.text and len(self.named) < MAX_NAMED:
+                    tasks = _tasks([x.text for x in page.lines[i : i + MAX_TASKS]])
+                    if tasks:
+                        self.named.append(Named(tasks, "barrier", line, None, source))
 
     def merge(self, other: Facts) -> None:
         """Take over what was found in another log of the job."""
@@ -149,10 +154,13 @@ class Facts:
         self.joined += other.joined[: max(0, MAX_NAMED - len(self.joined))]
         self.restarts += other.restarts[: max(0, MAX_NAMED - len(self.restarts))]
         self.closed |= other.closed
-        self.first_timeout = other.first_timeout if self.first_timeout is None else self.first_timeout
+        told = [x.first_timeout for x in (self, other) if x.first_timeout is not None]
+        self.first_timeout = min(told, default=None)
         self.recorded.update(other.recorded)
         for rank, words in other.last_words.items():
-            self.last_words.setdefault(rank, words)
+            old = self.last_words.get(rank)
+            if old is None or _said_by(words) < _said_by(old):
+                self.last_words[rank] = words
         for host, marks in other.marks.items():
             mine_ = self.marks.setdefault(host, {})
             for step, time in marks.items():
@@ -249,6 +257,12 @@ class Facts:
             self.differ.append(Differ((int(m["rank"]), int(m["other"])), (first, second), seq_, line, source))
 
 
+def _said_by(words: tuple[Line, str | None]) -> tuple[bool, str]:
+    """Of a rank's two logs standard output says what it was doing; the order in which they were read says nothing."""
+    source = words[1] or ""
+    return not source.endswith(("stdout.log", ".out")), source
+
+
 def _group(text: str) -> tuple[str | None, int | None]:
     """The process group that a line names, and the rank within it."""
     m = _PG.search(text)
@@ -275,8 +289,17 @@ def _named(text: str) -> Iterator[tuple[tuple[int, ...], str, int | None]]:
         yield _numbers(m[1]), "desync report", int(m[2])
     if (m := _MISSING.search(text)) and _numbers(m[1]):
         yield _numbers(m[1]), "store", None
-    if m := _JAX.search(text):
-        yield tuple(sorted({int(x) for x in _JAX_TASK.findall(m[1])})), "barrier", None
+
+
+def _tasks(texts: list[str]) -> tuple[int, ...]:
+    """Tasks that JAX's coordination service lists, one a line, under the sentence that says that they timed out."""
+    found = set(_TASK.findall(texts[0].partition("imed out task names")[2]))
+    for text in texts[1:]:
+        m = _TASK.fullmatch(text.strip())
+        if m is None:
+            break
+        found.add(m[1])
+    return tuple(sorted(int(x) for x in found))
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -313,8 +336,7 @@ _MONITORED = re.compile(r"Ranks? (\d+(?:, ?\d+)*) failed to pass monitoredBarrie
 _NEVER = re.compile(r"ranks \[([\d, ]+)\] are the lagging ranks")
 _NOT_JOINED = re.compile(r"\[([\d, ]+)\] finished collective #\d+, but didn'?t join collective #(\d+)")
 _MISSING = re.compile(r"missing[_ ]ranks(?:=|: )\[?([^\]]*)\]?")
-_JAX = re.compile(r"[Tt]imed out task names:\s*((?:/job:\S+[,\s]*)+)")
-_JAX_TASK = re.compile(r"/task:(\d+)")
+_TASK = re.compile(r"/job:[\w./:-]*/task:(\d+)")
 _DIFFER = re.compile(
     r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running collective: (?P<a>.*?),?"
     r" but Rank (?P<other>\d+) is running collective: (?P<b>.*)"

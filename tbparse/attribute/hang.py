@@ -244,6 +244,22 @@ def _by_silence(facts: Facts, exits: Collection[RankExit], failed: Mapping[int, 
     )
 
 
+def stuck(facts: Facts) -> str | None:
+    """Where all ranks that tell entered the same collective and it did not finish: a sentence. Then no rank is late."""
+    enqueued: dict[tuple[str | None, int], int] = {(p.group, p.rank): p.enqueued for p in facts.progress.values()}
+    at: dict[tuple[str | None, int, str], set[int]] = defaultdict(set)
+    for work in facts.settled_works():
+        if enqueued.get((work.group, work.rank), work.seq) >= work.seq:
+            at[work.group, work.seq, work.op].add(work.rank)
+    if len(at) != 1:
+        return None
+    ((group, seq, op), ranks) = next(iter(at.items()))
+    told = {rank for _, rank in enqueued} | {w.rank for w in facts.works.values()}
+    if len(ranks) < 2 or told != ranks:
+        return None
+    return f"all {len(ranks)} ranks that tell entered {_at(seq, op, group)} and it did not finish: look at the network and the GPUs"
+
+
 def all_waited(facts: Facts, exits: Collection[RankExit], failed: Mapping[int, bool]) -> bool:
     """Every rank that is known of waited in vain, so that none of them is the one that did not come."""
     known = {e.rank for e in exits if e.rank is not None}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tbparse.attribute.cascade import TIER_WORDS, Candidate, Tier
 from tbparse.attribute.clocks import Clocks
 from tbparse.attribute.facts import Facts
-from tbparse.attribute.hang import Absence, Disagreement, show_ranks
+from tbparse.attribute.hang import Absence, Disagreement, show_ranks, stuck
 from tbparse.model import signal_name
 from tbparse.records import Line, RankExit
 
@@ -149,6 +149,8 @@ def group_status(case: Case) -> Iterable[Statement]:
     yield from _absent(case, "process-group status")
     yield from _disagree(case, "process-group status")
     yield from _disagree(case, "collective fingerprints")
+    if not case.absences and case.disagreement is None and (said := stuck(case.facts)) is not None:
+        yield Statement("process-group status", said)
     if case.facts.first_timeout is not None:
         rank = case.facts.first_timeout
         yield Statement("process-group status", f"rank {rank} timed out first, and told the others to dump", rank)

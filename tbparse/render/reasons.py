@@ -39,7 +39,11 @@ def reasons(answer: RootCause, job: Job | None) -> list[str]:
     out += [s for s in more if s is not None]
     named = next((e.rank for e in job.exits if e.named_root and e.rank is not None), None)
     if named is not None and answer.rank is not None and named != answer.rank:
-        how = "is the one that did not arrive" if decision.absence is not None else "failed before that"
+        how = "failed before that"
+        if decision.absence is not None:
+            how = "is the one that did not arrive"
+        elif decision.disagreement is not None:
+            how = "is the one that differs"
         out.append(f"torchrun names rank {named} as the first failure it observed; rank {answer.rank} {how}.")
     return out[:3]
 

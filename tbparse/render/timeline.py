@@ -48,11 +48,14 @@ def put_timeline(sheet: Sheet, job: Job | None) -> None:
         sheet.row(("  nothing that looks like a failure", ""))
         return
     first = min((e.at for e in events if e.at is not None), default=None)
+    if decision.absence is not None:
+        said = decision.absence.said
+        sheet.text(f"{said[0].upper()}{said[1:]}.", "bold", indent=2)
     if first is None:
         sheet.text("No line has a time: this is the order of the log.", "dim", indent=2)
     rows = _merged(events)
     for group in rows[:ROWS]:
-        _row(sheet, group, first)
+        _row(sheet, group, first, "the message" if decision.absence is not None else "the cause")
     if len(rows) > ROWS:
         sheet.row((f"  … {count(len(rows) - ROWS, 'more row')}", "dim"))
 
@@ -135,7 +138,7 @@ def _masked(text: str) -> str:
 _NO_DIGITS = dict.fromkeys(map(ord, "0123456789"), None)
 
 
-def _row(sheet: Sheet, group: Sequence[Event], first: float | None) -> None:
+def _row(sheet: Sheet, group: Sequence[Event], first: float | None, mark: str) -> None:
     event = group[0]
     when = ""
     if first is not None:
@@ -145,7 +148,7 @@ def _row(sheet: Sheet, group: Sequence[Event], first: float | None) -> None:
     numbers = sorted({e.rank for e in group if e.rank is not None})
     who = f"rank{'s' if len(numbers) > 1 else ''} {number_list(numbers)}" if numbers else ""
     lead = f"  {when:<14} {cut(who, 16):<11} "
-    mark = "← the cause" if event.cause else ""
+    mark = f"← {mark}" if event.cause else ""
     room = sheet.width - len(lead) - (len(mark) + 1 if mark else 0)
     style = "bold green" if event.cause else ""
     sheet.row((lead, "dim"), (cut(printable(event.what), room), style), (f" {mark}" if mark else "", "green"))
