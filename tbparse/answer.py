@@ -110,9 +110,10 @@ def _culprit(decision: Decision) -> int | None:
     if len(ranks) == 1:
         return ranks[0]
     # A barrier that names all but one was printed by that one.
-    rest = set(range(max(ranks) + 1)) - set(ranks)
     unplaced = decision.cause is not None and decision.cause.failure.rank is None
-    return rest.pop() if unplaced and len(rest) == 1 and decision.absence.by == "named missing ranks" else None
+    if not unplaced or decision.absence.by != "named missing ranks" or max(ranks) != len(ranks):
+        return None
+    return next(r for r in range(len(ranks) + 1) if r not in ranks)
 
 
 def _told(decision: Decision, job: Job, verdict: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Jobs of several logs, made of texts: what a folder of ranks' logs becomes in the engine."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -287,8 +287,8 @@ def _named(text: str) -> Iterator[tuple[tuple[int, ...], str, int | None]]:
         yield _numbers(m[1]), "desync report", None
     if m := _NOT_JOINED.search(text):
         yield _numbers(m[1]), "desync report", int(m[2])
-    if (m := _MISSING.search(text)) and _numbers(m[1]):
-        yield _numbers(m[1]), "store", None
+    if (m := _MISSING.search(text)) and (ranks := _numbers(m[1] or m[2])):
+        yield ranks, "store", None
 
 
 def _tasks(texts: list[str]) -> tuple[int, ...]:
@@ -303,7 +303,7 @@ def _tasks(texts: list[str]) -> tuple[int, ...]:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(sorted({int(x) for x in re.findall(r"\d+", text)})) if "<" not in text else ()
+    return tuple(sorted({int(x) for x in re.findall(r"\d{1,7}", text)}))
 
 
 def _fingerprint(text: str) -> str:
@@ -320,32 +320,36 @@ _NEEDLES = (
 )  # fmt: skip
 _TELLING = re.compile("|".join(re.escape(x) for x in _NEEDLES))
 _PG = re.compile(
-    r"\[PG (?:ID \d+ PG GUID (?P<guid>[^\s()\]]+)|(?P<old>[^\s()\]]+)) ?(?:\((?P<desc>[^)\]]*)\))? ?Rank (?P<rank>\d+)\]"
+    r"\[PG (?:ID \d+ PG GUID (?P<guid>[^\s()\]]+)|(?P<old>[^\s()\]]+)) ?(?:\((?P<desc>[^)\]]{0,200})\))? ?Rank (?P<rank>\d{1,7})\]"
 )
-_RANK = re.compile(r"\[Rank (\d+)\]")
-_WORK = re.compile(r"Work[A-Z]*\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)(?:, NumelIn=(?P<n>\d+))?(?:, NumelOut=(?P<out>\d+))?")
-_AT = re.compile(r"(?:work sequence id|at NCCL work|watchdog at work): (\d+)")
-_STATUS = re.compile(r"[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), last completed (?:NCCL )?work: (?P<completed>-?\d+)")
-_DUMP_FROM = re.compile(r"dump signal due to a collective timeout from\s+rank (\d+)")
-_CLOSING = re.compile(r"Sending process (\d+) closing signal")
+_RANK = re.compile(r"\[Rank (\d{1,7})\]")
+_WORK = re.compile(
+    r"Work[A-Z]*\(SeqNum=(?P<seq>\d{1,18}), OpType=(?P<op>\w+)(?:, NumelIn=(?P<n>\d{1,18}))?(?:, NumelOut=(?P<out>\d{1,18}))?"
+)
+_AT = re.compile(r"(?:work sequence id|at NCCL work|watchdog at work): (\d{1,18})")
+_STATUS = re.compile(
+    r"[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d{1,18}), last completed (?:NCCL )?work: (?P<completed>-?\d{1,18})"
+)
+_DUMP_FROM = re.compile(r"dump signal due to a collective timeout from\s+rank (\d{1,7})")
+_CLOSING = re.compile(r"Sending process (\d{1,10}) closing signal")
 _RESTART = re.compile(r"will restart worker group|\bSLURM_RESTART_COUNT[=: ]+[1-9]")
 _QUOTES = re.compile(r"\[FailurePolicy\] RETRY|so the task will be retried")
 _CANCELLED = re.compile(r"CANCELLED AT \S+ DUE TO (?:PREEMPTION|NODE FAILURE|JOB REQUEUE)")
-_CLIENTS = re.compile(r"(\d+)/(\d+) clients joined")
+_CLIENTS = re.compile(r"(\d{1,7})/(\d{1,7}) clients joined")
 _MONITORED = re.compile(r"Ranks? (\d+(?:, ?\d+)*) failed to pass monitoredBarrier")
 _NEVER = re.compile(r"ranks \[([\d, ]+)\] are the lagging ranks")
-_NOT_JOINED = re.compile(r"\[([\d, ]+)\] finished collective #\d+, but didn'?t join collective #(\d+)")
-_MISSING = re.compile(r"missing[_ ]ranks(?:=|: )\[?([^\]]*)\]?")
-_TASK = re.compile(r"/job:[\w./:-]*/task:(\d+)")
+_NOT_JOINED = re.compile(r"\[([\d, ]+)\] finished collective #\d+, but didn'?t join collective #(\d{1,18})")
+_MISSING = re.compile(r"missing_ranks=\[([\d, ]{1,4000})\]|-- missing ranks: \[?([\d, ]{1,4000})")
+_TASK = re.compile(r"/job:[\w./:-]*/task:(\d{1,7})")
 _DIFFER = re.compile(
-    r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running collective: (?P<a>.*?),?"
-    r" but Rank (?P<other>\d+) is running collective: (?P<b>.*)"
+    r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d{1,7}) is running collective: (?P<a>.{0,4000}?),?"
+    r" but Rank (?P<other>\d{1,7}) is running collective: (?P<b>.{0,4000})"
 )
-_SEQ = re.compile(r"SequenceNumber=(\d+)")
+_SEQ = re.compile(r"SequenceNumber=(\d{1,18})")
 _OP = re.compile(r"OpType=(\w+)")
 _SHAPE = re.compile(r"TensorShape=(\[[\d, ]*\])")
 _STEP = re.compile(r"(?i)\b(?:step|iteration|iter|global_step)\b[ :=#]{0,3}(\d{1,12})\b")
 # The agent's, the watchdog's and an exception's lines say how a rank ended, not what it was doing.
 _NOT_OWN = re.compile(
-    r"closing signal|ProcessGroup\w*\.cpp|socket\.cpp|TCPStore\.cpp|^\s|^Traceback|Error\b.*:|^frame #|^Exception raised from"
+    r"closing signal|ProcessGroup\w*\.cpp|socket\.cpp|TCPStore\.cpp|^\s|^Traceback|Error\b.{0,200}:|^frame #|^Exception raised from"
 )

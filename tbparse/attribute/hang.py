@@ -222,6 +222,8 @@ def _by_silence(facts: Facts, exits: Collection[RankExit], failed: Mapping[int, 
     silent = {r for r in stopped if r not in failed and r not in waited}
     how = "was still running when the launcher ended it, and printed no failure"
     if not silent:
+        if max(known) > 2 * len(known):  # far fewer ranks are known of than there are: silence says nothing
+            return None
         silent = {r for r in range(max(known) + 1) if r not in failed and r not in waited}
         silent -= {e.rank for e in exits if e.rank is not None and e.exit_code not in (None, 0, -15)}
         how = "printed no failure"

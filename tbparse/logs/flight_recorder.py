@@ -4,8 +4,8 @@
 ``comm_lib_trace_rank_3`` after); ``torch._C._distributed_c10d._dump_fr_trace()`` and ``_dump_fr_trace_json()`` hand them to a
 program. Format: torch/csrc/distributed/c10d/FlightRecorderDetail.hpp, versions 2.0 to 2.10; gloo fills it, too, in torch 2.13.
 
-A pickle is a program. These are read by an unpickler that knows containers, numbers and text, and that refuses whatever would
-import or call anything: nothing of a dump is ever executed.
+A pickle is a program. Before one is loaded, its instructions are read, and it is refused unless they only build containers, numbers
+and text; the unpickler then could not find a class if it were asked to: nothing of a dump is ever executed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,20 @@ if TYPE_CHECKING:
 MAX_BYTES = 256 * 1024 * 1024
 """Larger files are not read: torch keeps a few thousand collectives, which is a few megabytes."""
 MAX_CALLS = 100_000
+MAX_TEXT = 500
 _NAME = re.compile(r"(?:nccl|comm_lib|hccl|gloo|xccl)\w*_trace\w*?_?(?P<rank>\d+)(?:\.(?:json|pkl|pickle))?$")
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3\.\d+/|^<")
-_MAX_DEPTH_ERRORS = (RecursionError, MemoryError, OverflowError)
+_DEPTH_ERRORS = (RecursionError, MemoryError, OverflowError)
+_BUILDING = frozenset(
+    {
+        "PROTO", "FRAME", "STOP", "MARK", "POP", "POP_MARK", "EMPTY_DICT", "DICT", "SETITEM", "SETITEMS", "EMPTY_LIST", "LIST",
+        "APPEND", "APPENDS", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "NONE", "NEWTRUE", "NEWFALSE", "INT", "BININT",
+        "BININT1", "BININT2", "LONG", "LONG1", "FLOAT", "BINFLOAT", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8",
+        "STRING", "BINSTRING", "SHORT_BINSTRING", "GET", "BINGET", "LONG_BINGET", "PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE",
+    }
+)  # fmt: skip
+"""What a pickle of containers and scalars is made of: nothing that imports (GLOBAL, INST), calls (REDUCE, OBJ, NEWOBJ) or sets
+state (BUILD)."""
 
 
 class DumpError(TbparseError):
@@ -113,32 +124,54 @@ def _loaded(data: bytes) -> object:
         if data.lstrip()[:1] in (b"{", b"["):
             loaded: object = json.loads(data)
             return loaded
+        _inspect(data)
         return _Containers(io.BytesIO(data)).load()
     except DumpError:
         raise
-    except _MAX_DEPTH_ERRORS:
+    except _DEPTH_ERRORS:
         raise DumpError("it is nested too deeply") from None
     except Exception as e:  # an unpickler raises whatever a damaged stream makes it stumble over
         raise DumpError(f"it is damaged or cut off ({type(e).__name__})") from None
+
+
+def _inspect(data: bytes) -> None:
+    """Raises DumpError for a pickle that does more than build containers, or numbers its objects wildly (which costs memory)."""
+    from pickletools import genops
+
+    for count, (code, argument, _) in enumerate(genops(data)):
+        if code.name not in _BUILDING:
+            raise DumpError(f"it is no plain data ({code.name} {str(argument or '')[:80]}); nothing of it was executed")
+        if "PUT" in code.name and (not isinstance(argument, int) or argument > count):
+            raise DumpError("its objects are numbered wildly")
 
 
 def _call(entry: Mapping[object, Any]) -> tuple[str | None, Call | None]:
     """Group and call of one entry; versions before 2.2 have ``seq_id`` and ``pg_id`` only."""
     named = entry.get("process_group")
     if isinstance(named, (list, tuple)) and len(named) == 2:
-        name, description = str(named[0]), str(named[1])
-        group = _group(name, description)
-    elif isinstance(entry.get("pg_id"), int):
-        group = _group(str(entry["pg_id"]), "")
+        group = _group(_text(named[0]), _text(named[1]))
+    elif (pg := _number(entry.get("pg_id"))) is not None:
+        group = _group(str(pg), "")
     else:
         return None, None
     p2p = entry.get("is_p2p") is True
-    seq = entry.get("p2p_seq_id" if p2p else "collective_seq_id", entry.get("seq_id"))
-    if not isinstance(seq, int):
+    seq = _number(entry.get("p2p_seq_id" if p2p else "collective_seq_id", entry.get("seq_id")))
+    if seq is None:
         return None, None
-    op = str(entry.get("profiling_name") or "collective").rpartition(":")[2]
-    sizes = entry.get("input_sizes")
-    return group, Call(seq, op, _shape(sizes), str(entry.get("state", "")), _where(entry.get("frames")), p2p)
+    op = _text(entry.get("profiling_name")).rpartition(":")[2] or "collective"
+    return group, Call(seq, op, _shape(entry.get("input_sizes")), _text(entry.get("state")), _where(entry.get("frames")), p2p)
+
+
+def _text(value: object) -> str:
+    """A text of the dump, bounded; a number as one; nothing for anything else (a container may be endless when it is shown)."""
+    if isinstance(value, str):
+        return value[:MAX_TEXT]
+    number = _number(value)
+    return "" if number is None else str(number)
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
 
 
 def _group(name: str, description: str) -> str:
@@ -148,32 +181,36 @@ def _group(name: str, description: str) -> str:
 
 
 def _shape(sizes: object) -> str:
-    if not isinstance(sizes, (list, tuple)) or not sizes:
+    """``[8, 4], [2]`` of a list of sizes."""
+    if not isinstance(sizes, (list, tuple)):
         return ""
-    return ", ".join(str(list(x)) if isinstance(x, (list, tuple)) else str(x) for x in sizes[:4])
+    shapes = (x[:16] if isinstance(x, (list, tuple)) else (x,) for x in sizes[:4])
+    return ", ".join(f"[{', '.join(_text(n) for n in shape)}]" for shape in shapes)
 
 
 def _where(frames: object) -> str | None:
     """The deepest frame of the user's own code; frames run from the innermost outwards."""
     for frame in frames if isinstance(frames, (list, tuple)) else ():
         if isinstance(frame, dict):
-            path = str(frame.get("filename", ""))
+            path = _text(frame.get("filename"))
             if path and not _LIBRARY.search(path):
-                return f"{path}:{frame.get('line')} in {frame.get('name')}"
+                return f"{path}:{_text(frame.get('line'))} in {_text(frame.get('name'))}"
     return None
 
 
 def _members(config: object) -> dict[str, tuple[int, ...]]:
+    """Ranks by group. Older torch writes them as a list, newer as text (``[0, 1]``); gloo leaves the default group's name empty."""
     out: dict[str, tuple[int, ...]] = {}
     for name, group in config.items() if isinstance(config, dict) else ():
         if not isinstance(group, dict):
             continue
         ranks = group.get("ranks")
-        numbers = re.findall(r"\d+", ranks) if isinstance(ranks, str) else ranks if isinstance(ranks, (list, tuple)) else ()
-        known = tuple(sorted({int(r) for r in numbers if str(r).isdigit()}))
-        described = str(group.get("desc", ""))
-        # gloo leaves the default group's name empty.
-        key = DEFAULT_GROUP if str(name) in ("", "0") or described == DEFAULT_GROUP else _group(str(name), described)
+        if isinstance(ranks, str):
+            known = {int(r) for r in re.findall(r"\d{1,7}", ranks)}
+        else:
+            known = {n for r in (ranks if isinstance(ranks, (list, tuple)) else ()) if (n := _number(r)) is not None}
+        described = _text(group.get("desc"))
+        key = DEFAULT_GROUP if _text(name) in ("", "0") or described == DEFAULT_GROUP else _group(_text(name), described)
         if known:
-            out[key] = known
+            out[key] = tuple(sorted(known))
     return out
