@@ -5,22 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from tbparse import model
 from tbparse.attribute.cascade import Candidate, Tier
-from tbparse.attribute.hang import Absence, show_ranks
 from tbparse.attribute.job import Decision, Job
 from tbparse.attribute.sameness import fingerprint
 from tbparse.attribute.unwrap import blame, entry_frame, is_wrapper, short
 from tbparse.attribute.words import decode_returncode
-from tbparse.model import RootCause, Scalar, signal_name
+from tbparse.beside import attempts_of, culprit_of, go_to, hang_captures, same_ranks, secondary_of, told_of_ranks
+from tbparse.model import RootCause, signal_name
 from tbparse.records import Failure, Frame, Line, Link, RankExit
 from tbparse.ruleset.match import Match, RuleSet, convert, default_retry
 
 MAX_FRAMES = 200
-MAX_SECONDARY = 200
-SecondaryKind: TypeAlias = Literal["same", "effect", "launcher", "survived", "other"]
 _LOCAL_TIERS = (Tier.SYSTEM, Tier.LOCAL)
 
 
@@ -34,7 +32,7 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
             category="unknown" if unknown else None,
             confidence="low" if unknown else "high" if returncode == 0 else "medium",
             exit_code=returncode if returncode is not None and returncode >= 0 else None,
-            secondary=_secondary(decision, None),
+            secondary=secondary_of(decision, None),
             notes=tuple(decision.notes),
         )
     failure, root = cause.failure, cause.root
@@ -45,7 +43,7 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
     ruling = _rule(cause, rules, decision)
     fact = _exit_of_attempt(cause, job.exits)
     rank, local_rank, host = _place(cause, fact)
-    culprit = _culprit(decision)
+    culprit = culprit_of(decision)
     if culprit is not None and culprit != rank:
         rank, local_rank, host = culprit, *next(((e.local_rank, e.host) for e in job.exits if e.rank == culprit), (None, None))
     signal = failure.signal
@@ -55,7 +53,7 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
     if exit_code is None and signal is None and returncode and not outer:
         signal, exit_code = decode_returncode(returncode)
     link = root.link
-    notes = list(dict.fromkeys([*decision.notes, *_told(decision, job, ruling["verdict"])]))
+    notes = list(dict.fromkeys([*decision.notes, *told_of_ranks(decision, job)]))
     if failure.damaged:
         notes.append(failure.damaged)
     if cause.tier is Tier.WRAPPER and signal is None:
@@ -83,67 +81,15 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
         "exit_code": exit_code,
         "evidence": _evidence(cause, decision),
         "captures": ruling["captures"],
-        "secondary": _secondary(decision, cause),
+        "secondary": secondary_of(decision, cause),
         "advice": tuple(ruling["advice"]),
         "retry": ruling["retry"],
         "fingerprint": fingerprint(ruling["rule"], link, site_frame),
         "notes": tuple(notes),
         "ranks": tuple(same_ranks(cause)),
-        "attempts": tuple(_attempts(decision)),
+        "attempts": tuple(attempts_of(decision)),
     }
     return RootCause.model_validate(answer)
-
-
-def same_ranks(cause: Candidate) -> list[int]:
-    """All ranks that had this very failure."""
-    copies = (cause.failure, *cause.twins)
-    return sorted({r for x in copies for r in (x.rank, *(t.rank for t in x.also)) if r is not None})
-
-
-def _culprit(decision: Decision) -> int | None:
-    """The one rank with which a hang began, where the log tells."""
-    if decision.disagreement is not None:
-        return decision.disagreement.odd
-    if decision.absence is None:
-        return None
-    ranks = decision.absence.ranks
-    if len(ranks) == 1:
-        return ranks[0]
-    # A barrier that names all but one was printed by that one.
-    unplaced = decision.cause is not None and decision.cause.failure.rank is None
-    if not unplaced or decision.absence.by != "named missing ranks" or max(ranks) != len(ranks):
-        return None
-    return next(r for r in range(len(ranks) + 1) if r not in ranks)
-
-
-def _told(decision: Decision, job: Job, verdict: str) -> list[str]:
-    """What is to be said of ranks that disagree or are missing, and of other attempts."""
-    out: list[str] = []
-    if decision.disagreement is not None:
-        out.append(decision.disagreement.said)
-    if decision.absence is not None:
-        absent = decision.absence
-        out.append(absent.said)
-        for rank in absent.ranks[:3]:
-            line, source = job.facts.last_words.get(rank, (None, None))
-            if line is not None and line.text.strip():
-                where = f"line {line.no}" + (f" of {source}" if source else "")
-                out.append(f"rank {rank} printed last: {_short(line.text.strip())[:200]} ({where})")
-    if decision.doubt is not None:
-        out.append(decision.doubt)
-    return out
-
-
-def _attempts(decision: Decision) -> list[dict[str, Any]]:
-    if len(decision.attempts) < 2:
-        return []
-    out = []
-    for number, c in sorted(decision.attempts.items()):
-        link, match = c.root.link, c.root.match
-        head = (link.message or "").split("\n", 1)[0][:300] or None
-        rule = match.rule.id if match is not None else None
-        out.append({"number": number, "exception": link.exception, "message": head, "rank": c.failure.rank, "rule": rule})
-    return out
 
 
 def _site(frame: Frame | None) -> dict[str, Any] | None:
@@ -278,8 +224,8 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
     match, root, disagreement = cause.root.match, cause.root, decision.disagreement
     if match is None:
         found = _unruled(cause)
-        first = [_go_to(decision.absence)] if decision.absence is not None else []
-        return {**found, "captures": _hang_captures(decision), "advice": [*first, *found["advice"]]}
+        first = [go_to(decision.absence)] if decision.absence is not None else []
+        return {**found, "captures": hang_captures(decision), "advice": [*first, *found["advice"]]}
     rule = match.rule
     verdict, category, advice, retry = rule.verdict, rule.category, list(rule.advice), rule.retry
     q = rules.qualify(match, root.link, root.context)
@@ -297,44 +243,17 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
     captures = {k: convert(v, rule.captures[k]) for k, v in match.groups.items() if k in rule.captures}
     absent = decision.absence
     if absent is not None:
-        advice.insert(0, _go_to(absent))
+        advice.insert(0, go_to(absent))
     shown = {k: match.groups[k].strip() for k in captures}
     return {
         "verdict": verdict,
         "category": category,
         "rule": rule.id,
         "title": rule.title,
-        "captures": {**_hang_captures(decision), **captures},
+        "captures": {**hang_captures(decision), **captures},
         "advice": [line for line in (_fill(a, shown) for a in advice) if line],
         "retry": model.Retry(**retry) if retry else default_retry(verdict),
     }
-
-
-def _go_to(absent: Absence) -> str:
-    """The first thing to do in a hang."""
-    who = show_ranks(absent.ranks)
-    at = f" at {absent.op or 'collective'} number {absent.seq}" if absent.seq is not None else ""
-    return f"{who[0].upper()}{who[1:]} did not arrive{at}: read what it printed last, and look there first."
-
-
-def _hang_captures(decision: Decision) -> dict[str, Scalar | tuple[Scalar, ...]]:
-    """Who is missing at which collective, as values."""
-    out: dict[str, Scalar | tuple[Scalar, ...]] = {}
-    found = decision.absence or decision.disagreement
-    if found is None:
-        return out
-    if decision.absence is not None:
-        out["missing_ranks"] = tuple(decision.absence.ranks)
-        if decision.absence.op is not None:
-            out["op"] = decision.absence.op
-    elif decision.disagreement is not None and decision.disagreement.odd is not None:
-        out["odd_rank"] = decision.disagreement.odd
-    if found.seq is not None:
-        out["seq"] = found.seq
-    if found.group is not None:
-        out["group"] = found.group
-    out["told_by"] = found.by
-    return out
 
 
 def _fill(text: str, values: dict[str, str]) -> str | None:
@@ -428,51 +347,6 @@ def _evidence(cause: Candidate, decision: Decision) -> tuple[model.Evidence, ...
 
 def _short(text: str) -> str:
     return text if len(text) <= 2000 else f"{text[:1500]} … {text[-400:]}"
-
-
-def _secondary(decision: Decision, cause: Candidate | None) -> tuple[model.Secondary, ...]:
-    out: list[model.Secondary] = []
-
-    def add(c: Candidate, failure: Failure, link: Link, kind: SecondaryKind) -> None:
-        line = link.line or failure.first
-        rule = c.root.match.rule.id if c.root.match is not None and link is c.root.link else None
-        out.append(model.Secondary(exception=link.exception, rank=failure.rank, line=line.no, kind=kind, rule=rule))
-        if failure.also:
-            ranks = tuple(sorted({t.rank for t in failure.also if t.rank is not None}))
-            out.append(model.Secondary(exception=link.exception, kind=kind, rule=rule, count=len(failure.also), ranks=ranks))
-
-    if cause is not None:
-        if cause.failure.also:
-            ranks = tuple(sorted({t.rank for t in cause.failure.also if t.rank is not None}))
-            exception = cause.root.link.exception
-            out.append(model.Secondary(exception=exception, kind="same", count=len(cause.failure.also), ranks=ranks))
-        for twin in cause.twins:
-            add(cause, twin, twin.root, "same")
-        for link in cause.failure.links[cause.root.index + 1 :]:
-            add(cause, cause.failure, link, "other")
-        for link in cause.failure.links:
-            for leaf in link.leaves:
-                add(cause, cause.failure, leaf[-1], "other")
-    for c in decision.candidates:
-        if (
-            c is cause
-            or c in decision.wrappers
-            or (cause is not None and (c.failure is cause.failure or c.root.link.line is cause.proof is not None))
-        ):
-            continue
-        kind = _kind_of(c)
-        add(c, c.failure, c.root.link, kind)
-        for twin in c.twins:
-            add(c, twin, twin.root, kind)
-    return tuple(out[:MAX_SECONDARY])
-
-
-def _kind_of(c: Candidate) -> SecondaryKind:
-    if c.tier is Tier.EFFECT:
-        return "effect"
-    if c.tier in (Tier.CLOSING, Tier.WRAPPER, Tier.DEATH) and c.failure.kind in ("launcher", "exit", "scheduler", "traceback"):
-        return "launcher"
-    return "survived" if c.tier in (Tier.DEMOTED, Tier.THREAD, Tier.NOTHING) else "other"
 
 
 __all__ = ["Match", "build_answer", "fingerprint"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import NamedTuple
 
 DAY = 86_400.0
@@ -18,13 +17,14 @@ NOTABLE_SKEW = 1.5
 MIN_COMMON = 3
 """So many steps have to be known of two hosts before their clocks are compared."""
 
-_ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?")
-_GLOG = re.compile(r"\b(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
-_MONTH_DAY = re.compile(r"\b(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
-_SYSLOG = re.compile(r"\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
-_CLOCK = re.compile(r"\b(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
-_EPOCH = re.compile(r"^\d{9,10}(?:\.\d+)?$")
-_C10 = re.compile(r"^\[?[EWIF] ?(\d{3,4} \d\d:\d\d:\d\d(?:\.\d+)?)")
+# Compiled when a time is first read: many logs have none.
+_ISO = r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?"
+_GLOG = r"\b(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d+))?"
+_MONTH_DAY = r"\b(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d+))?"
+_SYSLOG = r"\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:[.,](\d+))?"
+_CLOCK = r"\b(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?"
+_EPOCH = r"^\d{9,10}(?:\.\d+)?$"
+_C10 = r"^\[?[EWIF] ?(\d{3,4} \d\d:\d\d:\d\d(?:\.\d+)?)"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
 """Days before each month. February always has 29: most times have no year, and all have to be on one scale."""
@@ -42,31 +42,31 @@ def read_time(text: str | None) -> Moment | None:
     if not text:
         return None
     text = text.strip()
-    if _EPOCH.match(text):
+    if re.match(_EPOCH, text):
         from datetime import datetime, timezone
 
         seconds = float(text)
         date = datetime.fromtimestamp(seconds // DAY * DAY, timezone.utc)
         return Moment(_day(date.month, date.day), seconds % DAY)
-    if m := _ISO.search(text):
+    if m := re.search(_ISO, text):
         second = _second(m[4], m[5], m[6], m[7])
         zone = m[8]
         if zone and zone != "Z":
             second -= (1 if zone[0] == "+" else -1) * (int(zone[1:3]) * 3600 + int(zone[-2:]) * 60)
         return _shifted(_day(int(m[2]), int(m[3])), second)
     for pattern in (_GLOG, _MONTH_DAY):
-        if (m := pattern.search(text)) and 1 <= int(m[1]) <= 12:
+        if (m := re.search(pattern, text)) and 1 <= int(m[1]) <= 12:
             return Moment(_day(int(m[1]), int(m[2])), _second(m[3], m[4], m[5], m[6]))
-    if m := _SYSLOG.search(text):
+    if m := re.search(_SYSLOG, text):
         return Moment(_day(_MONTHS.index(m[1]) + 1, int(m[2])), _second(m[3], m[4], m[5], m[6]))
-    if m := _CLOCK.search(text):
+    if m := re.search(_CLOCK, text):
         return Moment(None, _second(m[1], m[2], m[3], m[4]))
     return None
 
 
 def time_in(text: str) -> str | None:
     """The time that a c10d log line carries in its own text (``[E1130 18:04:40.2 ProcessGroupNCCL.cpp:616] …``)."""
-    m = _C10.match(text)
+    m = re.match(_C10, text)
     return m[1] if m else None
 
 
@@ -130,7 +130,7 @@ def compare(marks: Mapping[str, Mapping[int, str]]) -> Clocks:
             if (apart := gap(read_time(marks[host][step]), read_time(marks[reference][step]))) is not None
         ]
         if len(gaps) >= MIN_COMMON:
-            skew[host] = median(gaps)
+            skew[host] = sorted(gaps)[len(gaps) // 2]
     return Clocks(skew, reference)
 
 

@@ -53,13 +53,13 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
     working = max((x.start for x in job.last_lines if f.PROGRESS.search(x.text)), default=-1)
     ends = number_attempts(job.facts, job.exits, failures, working)
     running = returncode is None and _goes_on(job, failures, ends.get(None, []))
-    failures = in_order(failures, failure_times(failures, job.exits, clocks))
+    times = failure_times(failures, job.exits, clocks)
+    failures = in_order(failures, times)
     type_natives(failures)
     candidates = _candidates(failures, job, rules, evidence, notes)
     for c in candidates:
         rate(c)
     candidates = fold_twins(candidates)
-    times = failure_times((c.failure for c in candidates), job.exits, clocks)
     weigh(candidates, job.exits, job.facts.closed, times)
     wrappers = [c for c in candidates if c.tier is Tier.WRAPPER or (c.tier is Tier.DEATH and c.failure.kind == "traceback")]
     failed = None if running else _failed(returncode, job, candidates)
@@ -74,14 +74,12 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
         attempts=by_attempt(candidates),
     )
     case.absences = missing(case, job.facts.closed)
-    statements = hear(case)
-    cause = judge(case, statements)
+    cause = judge(case, hear(case))
     if cause is not None:
         cause = explain_by_system(best_system_line(cause, candidates), candidates)
         cause = explain_by_native(cause, candidates)
     cause, wrappers = _without_structure(cause, wrappers, job, rules, evidence, notes, candidates, failed, returncode)
-    decision = Decision(cause, candidates, failed, [w for w in wrappers if w is not cause], notes, job.evidence, statements)
-    decision.times, decision.clocks = case.times, clocks
+    decision = Decision(cause, candidates, failed, [w for w in wrappers if w is not cause], notes, job.evidence, case)
     if cause is not None:
         _conclude(decision, cause, case)
     return decision

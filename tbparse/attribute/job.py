@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tbparse.attribute.cascade import Candidate
 from tbparse.attribute.clocks import Clocks, time_in
 from tbparse.attribute.facts import Facts
 from tbparse.attribute.hang import Absence, Disagreement
-from tbparse.attribute.witnesses import Statement
+from tbparse.attribute.witnesses import Case, Statement, hear
 from tbparse.dialects.base import Page
 from tbparse.records import NO_TAGS, Failure, Line, RankExit, Tags
 
@@ -97,8 +98,8 @@ class Decision:
     wrappers: list[Candidate]
     notes: list[str]
     evidence: list[Line]
-    statements: list[Statement] = field(default_factory=list)
-    """What each witness said, in the order of evidence."""
+    case: Case
+    """What the witnesses were asked about."""
     disagreement: Disagreement | None = None
     """How the ranks' programs differ, where the log shows it."""
     absence: Absence | None = None
@@ -107,6 +108,13 @@ class Decision:
     """Why running it again is not to be trusted to help, whatever the rule says."""
     attempts: dict[int, Candidate] = field(default_factory=dict)
     """What each attempt of the job failed with, where there was more than one."""
-    times: dict[int, float] = field(default_factory=dict)
-    """When candidates (by ``id``) happened: seconds on one scale, as far as the log tells."""
-    clocks: Clocks = field(default_factory=lambda: Clocks({}))
+
+    @cached_property
+    def statements(self) -> list[Statement]:
+        """What each witness says, in the order of evidence."""
+        return list(hear(self.case))
+
+    @property
+    def clocks(self) -> Clocks:
+        """How far the hosts' clocks are apart."""
+        return self.case.clocks

@@ -109,7 +109,7 @@ def _before(own: Candidate, line: Candidate, times: Mapping[int, float]) -> str 
     return "no time tells that it came before a rank's own error" if rule is None or rule.verdict != "transient" else None
 
 
-def judge(case: Case, statements: Sequence[Statement]) -> Candidate | None:
+def judge(case: Case, statements: Iterable[Statement]) -> Candidate | None:
     """The failure that the strongest witness accuses, or None when none ended the job."""
     cause = next((s.accuses for s in statements if s.accuses is not None), None)
     if cause is None:
@@ -176,9 +176,9 @@ def missing(case: Case, closed: set[int]) -> list[Absence]:
 def doubt(case: Case, cause: Candidate) -> str | None:
     """Why a failure that may pass is not to be trusted to: it came twice alike, or nobody is left who could have been late."""
     rule = cause.root.match.rule if cause.root.match else None
-    if rule is None or rule.category == "scheduler":
+    if rule is None or not rule.may_retry or rule.category == "scheduler":
         return None
-    mine = _print(cause)
+    mine = _print(cause) if case.attempts else ""
     alike = {x.attempt for x in (cause.failure, *cause.twins) if x.attempt is not None and not x.in_summary}
     for number, found in case.attempts.items():
         if any(c.tier is cause.tier and _print(c) == mine for c in found):

@@ -9,7 +9,7 @@ collectives show, and last what is only an effect or a closing word.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -224,9 +224,10 @@ WITNESSES: tuple[Witness, ...] = (
 )
 
 
-def hear(case: Case) -> list[Statement]:
-    """What all witnesses say, in the order of evidence."""
-    return [statement for witness in WITNESSES for statement in witness.ask(case)]
+def hear(case: Case) -> Iterator[Statement]:
+    """What the witnesses say, in the order of evidence; the later ones are asked only when what they say is wanted."""
+    for witness in WITNESSES:
+        yield from witness.ask(case)
 
 
 def _accuse(name: str, found: Sequence[Candidate]) -> Iterable[Statement]:
