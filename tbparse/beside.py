@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tbparse import model
 from tbparse.attribute.cascade import Candidate, Tier
-from tbparse.attribute.hang import Absence, show_ranks
+from tbparse.attribute.facts import show_ranks
 from tbparse.attribute.job import Decision, Job
 from tbparse.model import Scalar
 from tbparse.records import Failure, Link
+
+if TYPE_CHECKING:
+    from tbparse.attribute.hang import Absence
 
 MAX_SECONDARY = 200
 SecondaryKind: TypeAlias = Literal["same", "effect", "launcher", "survived", "other"]

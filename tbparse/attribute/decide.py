@@ -17,7 +17,6 @@ from tbparse.attribute.cascade import (
     type_natives,
 )
 from tbparse.attribute.clocks import compare
-from tbparse.attribute.hang import disagreement
 from tbparse.attribute.job import Decision, Job
 from tbparse.attribute.judge import (
     RESTARTED,
@@ -70,9 +69,12 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
         failed,
         clocks,
         {id(c): times[id(c.failure)] for c in candidates if id(c.failure) in times},
-        disagreement=disagreement(job.facts),
         attempts=by_attempt(candidates),
     )
+    if job.facts.collective:
+        from tbparse.attribute.hang import disagreement
+
+        case.disagreement = disagreement(job.facts)
     case.absences = missing(case, job.facts.closed)
     cause = judge(case, hear(case))
     if cause is not None:

@@ -8,7 +8,7 @@ of ranks and does not depend on the order of the files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -135,6 +135,11 @@ class Facts:
 
             read_lines(self, page, tags, source)
 
+    @property
+    def collective(self) -> bool:
+        """Whether anything is known of collectives."""
+        return bool(self.works or self.progress or self.named or self.differ or self.recorded)
+
     def merge(self, other: Facts) -> None:
         """Take over what was found in another log of the job."""
         for key, work in other.works.items():
@@ -210,6 +215,19 @@ class Facts:
             m = re.search(_STEP, line.text) if line.tags.time is not None else None
             if m and len(marks) < 4 * MAX_MARKS:
                 marks.setdefault(int(m[1]), line.tags.time or "")
+
+
+def show_ranks(numbers: Collection[int]) -> str:
+    """``rank 2``, ``ranks 0, 2-4``."""
+    ordered = sorted(numbers)
+    spans: list[list[int]] = []
+    for n in ordered:
+        if spans and n == spans[-1][1] + 1:
+            spans[-1][1] = n
+        else:
+            spans.append([n, n])
+    shown = ", ".join(str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in spans)
+    return f"rank{'s' if len(ordered) > 1 else ''} {shown}"
 
 
 def _said_by(words: tuple[Line, str | None]) -> tuple[bool, str]:

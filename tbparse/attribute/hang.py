@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from tbparse.attribute.facts import DEFAULT_GROUP, Call, Facts, Recorded, Work
+from tbparse.attribute.facts import DEFAULT_GROUP, Call, Facts, Recorded, Work, show_ranks
 from tbparse.records import Line, RankExit
 
 # Collectives in which every rank of a group does the same; others are partners (SEND and RECV) or uneven by design.
@@ -271,16 +271,3 @@ def all_waited(facts: Facts, exits: Collection[RankExit], failed: Mapping[int, b
 def _at(seq: int, op: str | None, group: str | None) -> str:
     where = f" of {group}" if group and group != DEFAULT_GROUP else ""
     return f"{op or 'collective'} number {seq}{where}"
-
-
-def show_ranks(numbers: Collection[int]) -> str:
-    """``rank 2``, ``ranks 0, 2-4``."""
-    ordered = sorted(numbers)
-    spans: list[list[int]] = []
-    for n in ordered:
-        if spans and n == spans[-1][1] + 1:
-            spans[-1][1] = n
-        else:
-            spans.append([n, n])
-    shown = ", ".join(str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in spans)
-    return f"rank{'s' if len(ordered) > 1 else ''} {shown}"

@@ -6,14 +6,17 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tbparse.attribute.cascade import Candidate
 from tbparse.attribute.clocks import Clocks, time_in
 from tbparse.attribute.facts import Facts
-from tbparse.attribute.hang import Absence, Disagreement
 from tbparse.attribute.witnesses import Case, Statement, hear
 from tbparse.dialects.base import Page
 from tbparse.records import NO_TAGS, Failure, Line, RankExit, Tags
+
+if TYPE_CHECKING:
+    from tbparse.attribute.hang import Absence, Disagreement
 
 MAX_FAILURES = 4000
 MAX_EVIDENCE_LINES = 20_000

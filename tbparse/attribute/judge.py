@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tbparse.attribute.cascade import Candidate, Tier
 from tbparse.attribute.clocks import Clocks, Moment, scale, time_in
-from tbparse.attribute.hang import Absence, absences, all_waited
 from tbparse.attribute.sameness import fingerprint
 from tbparse.attribute.unwrap import blame, short
 from tbparse.attribute.witnesses import Case, Statement
 from tbparse.records import Failure, RankExit
+
+if TYPE_CHECKING:
+    from tbparse.attribute.hang import Absence
 
 VAIN = re.compile(
     r"(?i)timed? ?out|timeout|failed to pass monitoredBarrier|clients joined|missing[_ ]ranks|detected by watchdog"
@@ -169,8 +172,13 @@ def reports(candidates: Sequence[Candidate]) -> dict[int, bool]:
 
 def missing(case: Case, closed: set[int]) -> list[Absence]:
     """Who did not arrive, by every source that tells, strongest first."""
+    told = reports(case.ranked)
+    if not case.facts.collective and not any(told.values()):
+        return []
+    from tbparse.attribute.hang import absences  # most jobs do not hang
+
     ended = {e.pid for e in case.exits if e.exit_code == -15 and e.pid is not None and closed and e.pid not in closed}
-    return absences(case.facts, case.exits, reports(case.ranked), ended)
+    return absences(case.facts, case.exits, told, ended)
 
 
 def doubt(case: Case, cause: Candidate) -> str | None:
@@ -187,7 +195,11 @@ def doubt(case: Case, cause: Candidate) -> str | None:
         told = ", ".join(str(n) for n in sorted(alike))
         return f"attempts {told} failed alike: what comes again is no accident, so running it once more is not expected to help"
     alone = waited_in_vain(cause) and case.disagreement is None and not case.absences and not case.facts.works
-    if alone and all_waited(case.facts, case.exits, reports(case.ranked)):
+    if not alone:
+        return None
+    from tbparse.attribute.hang import all_waited
+
+    if all_waited(case.facts, case.exits, reports(case.ranked)):
         return "every rank waited in vain and none is missing: they may wait in different collectives, and a new run end alike"
     return None
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tbparse.attribute.cascade import TIER_WORDS, Candidate, Tier
 from tbparse.attribute.clocks import Clocks
-from tbparse.attribute.facts import Facts
-from tbparse.attribute.hang import Absence, Disagreement, show_ranks, stuck
+from tbparse.attribute.facts import Facts, show_ranks
 from tbparse.model import signal_name
 from tbparse.records import Line, RankExit
+
+if TYPE_CHECKING:
+    from tbparse.attribute.hang import Absence, Disagreement
 
 
 class Statement(NamedTuple):
@@ -149,8 +151,12 @@ def group_status(case: Case) -> Iterable[Statement]:
     yield from _absent(case, "process-group status")
     yield from _disagree(case, "process-group status")
     yield from _disagree(case, "collective fingerprints")
-    if not case.absences and case.disagreement is None and (said := stuck(case.facts)) is not None:
-        yield Statement("process-group status", said)
+    if case.facts.works and not case.absences and case.disagreement is None:
+        from tbparse.attribute.hang import stuck
+
+        said = stuck(case.facts)
+        if said is not None:
+            yield Statement("process-group status", said)
     if case.facts.first_timeout is not None:
         rank = case.facts.first_timeout
         yield Statement("process-group status", f"rank {rank} timed out first, and told the others to dump", rank)
