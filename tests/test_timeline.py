@@ -69,6 +69,14 @@ def test_ends_of_workers_are_told_as_the_launcher_saw_them(rules: RuleSet) -> No
     assert not any("received by PID" in x for x in got)
 
 
+def test_a_failure_without_a_time_came_before_the_launcher_saw_its_ranks_end(rules: RuleSet) -> None:
+    console = of_rank(1, LOCAL) + exit_table((0, 1, 10), (1, 1, 12), named=0)
+    logs = {"1/stderr.log": (Tags(1), LOCAL), "0/stderr.log": (Tags(0), PEER)}
+    got = [x for x in rows(timeline(rules, console, logs)) if "rank" in x]
+    assert got[0] == "≤ 0.0 s rank 1 KeyError: 'labels' ← the cause"
+    assert sum("KeyError" in x for x in got) == 1
+
+
 def test_who_did_not_arrive_stands_above(rules: RuleSet) -> None:
     log = "".join(of_rank(r, WAITED) for r in (0, 1)) + closing(12) + exit_table((0, 1, 10), (1, 1, 11), (2, -15, 12), named=0)
     got = rows(timeline(rules, log))

@@ -21,10 +21,10 @@ _COLUMN = 29
 
 
 class Event(NamedTuple):
-    """One thing that happened: ``at`` in seconds on the job's scale, ``exact`` where its own line has the time."""
+    """One thing that happened: ``at`` in seconds on the job's scale, ``sign`` says how exactly that is known."""
 
     at: float | None
-    exact: bool
+    sign: str
     rank: int | None
     what: str
     why: str
@@ -72,12 +72,26 @@ def _events(decision: Decision, job: Job) -> list[Event]:
     out = [_failure_event(x, owners[id(x)], times.get(id(x)), decision) for x in in_order(failures, times)]
     ends = [e for e in _unique(job.exits) if e.time is not None and e.exit_code]
     moments = scale([decision.clocks.at(e.time, e.host) for e in ends])
-    if any(read_time(e.time) for e in ends) and (times or not failures):
+    if any(read_time(e.time) for e in ends):
         out += [_end_event(e, t) for e, t in zip(ends, moments, strict=True)]
-    timed = sorted((e for e in out if e.at is not None), key=lambda e: e.at or 0.0)
     if len({x.source for x in failures}) <= 1:
         return _woven(out)
+    # A rank's failure came before the launcher saw its end.
+    limits = {e.rank: e.at for e in out if e.why == _END and e.at is not None}
+    out = [e if e.at is not None or e.rank not in limits else e._replace(at=limits[e.rank], sign="≤ ") for e in _once(out)]
+    timed = sorted((e for e in out if e.at is not None), key=lambda e: (e.at or 0.0, not e.cause, e.why == _END))
     return timed + [e for e in out if e.at is None]
+
+
+def _once(events: Sequence[Event]) -> list[Event]:
+    """Without copies: what a rank printed stands in its own log and in the console."""
+    seen: dict[tuple[int | None, str], str | None] = {}
+    out = []
+    for e in events:
+        key = (e.rank, e.what)
+        if e.rank is None or e.why == _END or seen.setdefault(key, e.source) == e.source:
+            out.append(e)
+    return out
 
 
 def _woven(events: Sequence[Event]) -> list[Event]:
@@ -99,13 +113,13 @@ def _failure_event(x: Failure, c: Candidate, at: float | None, decision: Decisio
     exact = x.tags.time is not None or time_in(x.first.text) is not None
     cause = decision.cause is not None and (c is decision.cause or c.failure is decision.cause.failure)
     line = link.line or x.first
-    return Event(at, exact, x.rank, f"{name}: {head}" if head else name, c.why, line.no, x.source, cause)
+    return Event(at, "+" if exact else "≥ ", x.rank, f"{name}: {head}" if head else name, c.why, line.no, x.source, cause)
 
 
 def _end_event(e: RankExit, at: float | None) -> Event:
     code = e.exit_code or 0
     how = f"ended by {signal_name(-code) or f'signal {-code}'}" if code < 0 else f"ended with code {code}"
-    return Event(at, True, e.rank if e.rank is not None else e.local_rank, how, _END, e.line.no, e.source, False)
+    return Event(at, "+", e.rank if e.rank is not None else e.local_rank, how, _END, e.line.no, e.source, False)
 
 
 def _unique(exits: Iterable[RankExit]) -> list[RankExit]:
@@ -144,7 +158,7 @@ def _row(sheet: Sheet, group: Sequence[Event], first: float | None, mark: str) -
     if first is not None:
         known = [e.at - first for e in group if e.at is not None]
         span = f"{known[0]:.1f}" if known and known[-1] - known[0] < 0.1 else f"{known[0]:.1f} to {known[-1]:.1f}" if known else ""
-        when = f"{'+' if event.exact else '≥ '}{span} s" if known else "time ?"
+        when = f"{event.sign}{span} s" if known else "time ?"
     numbers = sorted({e.rank for e in group if e.rank is not None})
     who = f"rank{'s' if len(numbers) > 1 else ''} {number_list(numbers)}" if numbers else ""
     lead = f"  {when:<14} {cut(who, 16):<11} "
