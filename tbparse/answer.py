@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tbparse import model
 from tbparse.attribute.cascade import Candidate, Tier
-from tbparse.attribute.job import Decision, Job, decode_returncode
+from tbparse.attribute.job import Decision, Job
+from tbparse.attribute.sameness import fingerprint
 from tbparse.attribute.unwrap import blame, entry_frame, is_wrapper, short
+from tbparse.attribute.words import decode_returncode
+from tbparse.beside import attempts_of, culprit_of, go_to, hang_captures, same_ranks, secondary_of, told_of_ranks
 from tbparse.model import RootCause, signal_name
 from tbparse.records import Failure, Frame, Line, Link, RankExit
 from tbparse.ruleset import structure
 from tbparse.ruleset.match import Match, RuleSet, convert, default_retry
 
 MAX_FRAMES = 200
-MAX_SECONDARY = 200
 _LOCAL_TIERS = (Tier.SYSTEM, Tier.LOCAL)
 
 
@@ -30,7 +33,7 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
             category="unknown" if unknown else None,
             confidence="low" if unknown else "high" if returncode == 0 else "medium",
             exit_code=returncode if returncode is not None and returncode >= 0 else None,
-            secondary=_secondary(decision, None),
+            secondary=secondary_of(decision, None),
             notes=tuple(decision.notes),
         )
     failure, root = cause.failure, cause.root
@@ -39,8 +42,11 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
     outer = [w for w in decision.wrappers if w.failure.kind == "traceback" and w is not cause]
     entry = _entry(outer, links, site_frame)
     ruling = _rule(cause, rules, decision)
-    fact = _worker_exit(cause, job.exits)
+    fact = _exit_of_attempt(cause, job.exits)
     rank, local_rank, host = _place(cause, fact)
+    culprit = culprit_of(decision)
+    if culprit is not None and culprit != rank:
+        rank, local_rank, host = culprit, *next(((e.local_rank, e.host) for e in job.exits if e.rank == culprit), (None, None))
     signal = failure.signal
     exit_code = failure.exit_code if failure.exit_code is not None and failure.exit_code >= 0 and signal is None else None
     if exit_code is None and signal is None and fact is not None and fact.exit_code is not None:
@@ -48,7 +54,7 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
     if exit_code is None and signal is None and returncode and not outer:
         signal, exit_code = decode_returncode(returncode)
     link = root.link
-    notes = list(dict.fromkeys(decision.notes))
+    notes = list(dict.fromkeys([*decision.notes, *told_of_ranks(decision, job)]))
     if failure.damaged:
         notes.append(failure.damaged)
     if cause.tier is Tier.WRAPPER and signal is None:
@@ -80,11 +86,13 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
         "exit_code": exit_code,
         "evidence": _evidence(cause, decision),
         "captures": ruling["captures"],
-        "secondary": _secondary(decision, cause),
+        "secondary": secondary_of(decision, cause),
         "advice": tuple(ruling["advice"]),
         "retry": ruling["retry"],
         "fingerprint": fingerprint(ruling["rule"], link, site_frame),
         "notes": tuple(notes),
+        "ranks": tuple(same_ranks(cause)),
+        "attempts": tuple(attempts_of(decision)),
     }
     return RootCause.model_validate(answer)
 
@@ -136,6 +144,25 @@ def _chain(outer: Sequence[Candidate], links: Sequence[Link], index: int) -> tup
         )
         chain.append(model.ChainLink(exception=link.exception, message=link.message, relation=relation))
     return tuple(chain)
+
+
+def _exit_of_attempt(cause: Candidate, exits: Sequence[RankExit]) -> RankExit | None:
+    """The launcher's record of the worker, in the cause's own attempt: a rank of another attempt is another process.
+
+    Which rank a local rank is, and its host, another attempt may tell.
+    """
+    attempt = cause.failure.attempt
+    if attempt is None or all(e.attempt in (None, attempt) for e in exits):
+        return _worker_exit(cause, exits)
+    mine = [e for e in exits if e.attempt in (None, attempt)]
+    own = _worker_exit(cause, mine)
+    if own is not None and own.rank is not None:
+        return own
+    other = _worker_exit(cause, exits)
+    if other is None:
+        return own
+    own = own or next((e for e in mine if e.local_rank is not None and e.local_rank == other.local_rank), None)
+    return replace(other, exit_code=own.exit_code if own is not None else None)
 
 
 def _worker_exit(cause: Candidate, exits: Sequence[RankExit]) -> RankExit | None:
@@ -210,7 +237,9 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
     """Verdict, category and advice: the rule's, turned by its qualifiers; by the failure's structure where no rule fits."""
     match, root, disagreement = cause.root.match, cause.root, decision.disagreement
     if match is None:
-        return _unruled(cause)
+        found = _unruled(cause)
+        first = [go_to(decision.absence)] if decision.absence is not None else []
+        return {**found, "captures": hang_captures(decision), "advice": [*first, *found["advice"]]}
     rule = match.rule
     verdict, category, advice, retry = rule.verdict, rule.category, list(rule.advice), rule.retry
     q = rules.qualify(match, root.link, root.context)
@@ -220,20 +249,25 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
         verdict, category = q.get("verdict") or verdict, q.get("category") or category
         advice = [*(q.get("advice") or ()), *advice] if not q.get("verdict") else list(q.get("advice") or advice)
         retry = q.get("retry") or retry
-    if disagreement and verdict == "transient":
-        verdict, retry = ("unknown" if decision.several_groups else "real"), None
-        advice = [f"Make every rank run the same collectives: {disagreement}.", *advice]
+    if disagreement is not None and verdict in ("transient", "unknown"):
+        verdict, retry = ("real" if disagreement.certain else "unknown"), None
+        advice = [f"Make every rank run the same collectives: {disagreement.said}.", *advice]
+    if decision.doubt is not None and verdict == "transient":
+        verdict, retry = "unknown", None
     if verdict == "transient" and _elided(root.context.failure.links):
         verdict, retry = "unknown", None
         advice = ["The group holds more exceptions than were printed: each of them must be one that passes.", *advice]
     captures = {k: convert(v, rule.captures[k]) for k, v in match.groups.items() if k in rule.captures}
+    absent = decision.absence
+    if absent is not None:
+        advice.insert(0, go_to(absent))
     shown = {k: match.groups[k].strip() for k in captures}
     return {
         "verdict": verdict,
         "category": category,
         "rule": rule.id,
         "title": rule.title,
-        "captures": captures,
+        "captures": {**hang_captures(decision), **captures},
         "advice": [line for line in (_fill(a, shown) for a in advice) if line],
         "retry": model.Retry(**retry) if retry else default_retry(verdict),
     }
@@ -326,65 +360,6 @@ def _evidence(cause: Candidate, decision: Decision) -> tuple[model.Evidence, ...
 
 def _short(text: str) -> str:
     return text if len(text) <= 2000 else f"{text[:1500]} … {text[-400:]}"
-
-
-def _secondary(decision: Decision, cause: Candidate | None) -> tuple[model.Secondary, ...]:
-    out: list[model.Secondary] = []
-
-    def add(failure: Failure, link: Link) -> None:
-        line = link.line or failure.first
-        out.append(model.Secondary(exception=link.exception, rank=failure.rank, line=line.no))
-
-    if cause is not None:
-        for twin in cause.twins:
-            add(twin, twin.root)
-        for link in cause.failure.links[cause.root.index + 1 :]:
-            add(cause.failure, link)
-        for link in cause.failure.links:
-            for leaf in link.leaves:
-                add(cause.failure, leaf[-1])
-    for c in decision.candidates:
-        if (
-            c is cause
-            or c in decision.wrappers
-            or (cause is not None and (c.failure is cause.failure or c.root.link.line is cause.proof is not None))
-        ):
-            continue
-        add(c.failure, c.root.link)
-        for twin in c.twins:
-            add(twin, twin.root)
-    return tuple(out[:MAX_SECONDARY])
-
-
-_VOLATILE = (
-    (re.compile(r"0x[0-9a-fA-F]+"), "0x"),
-    (re.compile(r"(?:/[\w.+@-]+)+/([\w.+-]+)"), r"\1"),
-    (re.compile(r"\b[0-9a-f]{8,}\b"), "#"),
-    (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
-    (re.compile(r"\b(?:rank|process|worker|node|host)[ =:_-]*#?"), "rank"),
-    (re.compile(r"\s+"), " "),
-)
-
-
-def _fnv(data: bytes) -> int:
-    """FNV-1a, 64 bits: the text is not secret and short, and hashlib would load OpenSSL at every start."""
-    value = 0xCBF29CE484222325
-    for byte in data:
-        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return value
-
-
-def fingerprint(rule: str | None, link: Link, site: Frame | None) -> str:
-    """A short hash of what stays the same when the failure comes again: no numbers, addresses, paths of folders or ranks."""
-    message = (link.message or "").split("\n", 1)[0]
-    for pattern, by in _VOLATILE:
-        message = pattern.sub(by, message)
-    where = ""
-    if site is not None:
-        path = site.path.replace("\\", "/").rpartition("/")[2]
-        where = f"{re.sub(r'[0-9]+', '#', path)}:{site.function}"
-    text = "\0".join((rule or "", short(link.exception), message.strip(), where))
-    return f"{_fnv(text.encode('utf-8', 'replace')):016x}"
 
 
 __all__ = ["Match", "build_answer", "fingerprint"]

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 from tbparse.answer import build_answer
 from tbparse.attribute.cascade import Candidate, Tier
-from tbparse.attribute.job import Job, attribute
+from tbparse.attribute.decide import attribute
+from tbparse.attribute.job import Job
 from tbparse.attribute.origin import NO_SETTINGS, PathSettings, mark_frames
 from tbparse.attribute.survived import mark_survived
 from tbparse.attribute.unwrap import exit_facts
 from tbparse.dialects import read_page
 from tbparse.dialects.base import Page
 from tbparse.model import RootCause
-from tbparse.records import Failure, RankExit, Tags, merge_tags
+from tbparse.records import NO_TAGS, Failure, RankExit, Tags, merge_tags
 from tbparse.ruleset.match import RuleSet, builtin_rules
 from tbparse.text.blocks import Block, Segmenter
 from tbparse.text.flood import Flood
@@ -59,7 +60,7 @@ class Explainer:
         self._segmenter = Segmenter(_words(self.rules), everything=everything, backend=backend)
         self._flood = None if everything else Flood()
         self._bases = bases
-        self.job = Job()
+        self.job = Job(tags=tags or NO_TAGS, source=source)
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take more bytes of the log, in any portions. Nothing of them is kept: a buffer may be filled anew."""

@@ -92,13 +92,34 @@ class Evidence(BaseModel):
 
 
 class Secondary(BaseModel):
-    """Another failure of the job: an effect of the root, or not its cause. ``line`` is where its last line is."""
+    """Another failure of the job: an effect of the root, or not its cause. ``line`` is where its last line is.
+
+    ``kind``: ``same`` for the root's own failure found again (another rank's, another attempt's, a launcher's copy), ``effect`` of
+    it, ``launcher`` for a wrapper or closing line, ``survived`` where the process went on, else ``other``. ``rule`` names it
+    where a rule does. ``count`` and ``ranks`` are of failures that were too many to be listed one by one.
+    """
 
     model_config = _CONFIG
 
     exception: str | None
     rank: int | None = None
     line: int | None = None
+    kind: Literal["same", "effect", "launcher", "survived", "other"] | None = None
+    rule: str | None = None
+    count: int = 1
+    ranks: tuple[int, ...] = ()
+
+
+class Attempt(BaseModel):
+    """What one attempt of the job failed with: ``number`` from 0, ``message`` its first line."""
+
+    model_config = _CONFIG
+
+    number: int
+    exception: str | None = None
+    message: str | None = None
+    rank: int | None = None
+    rule: str | None = None
 
 
 class Retry(BaseModel):
@@ -117,7 +138,10 @@ class RootCause(BaseModel):
     ``exception`` and ``message`` are the innermost exception as the log prints it (exception is None
     where none exists: a SIGKILL, a scheduler's kill, a usage error). ``site`` is the deepest frame of the
     user's code, ``entry`` the first one. ``frames`` is the root traceback without launcher frames,
-    outermost first. ``notes`` says what the answer could not use (a rule that was skipped, text cut off).
+    outermost first. ``notes`` says what the answer could not use (a rule that was skipped, text cut off), who did not arrive
+    in a hang, and why a rerun is doubted. ``rank`` is where it began: in a hang the rank that did not arrive, where the log
+    tells, though the message is one of those that waited. ``ranks`` are all that had this same failure; ``attempts`` what each
+    attempt failed with, where there was more than one.
     """
 
     model_config = _CONFIG
@@ -148,6 +172,8 @@ class RootCause(BaseModel):
     retry: Retry = Retry()
     fingerprint: str | None = None
     notes: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
 
     @property
     def transient(self) -> bool:

@@ -145,6 +145,10 @@ class Failure:
     source: str | None = None
     """The file it was read from, when that is not the log that was asked about."""
     count: int = 1
+    also: list[Tags] = field(default_factory=list)
+    """Where else the same failure was found, of those that were counted and not kept (a job of thousands of ranks)."""
+    after: str | None = None
+    """The time of the writer's last line before it that has one: it happened then, or later."""
 
     @property
     def root(self) -> Link:
@@ -170,3 +174,5 @@ class RankExit:
     time: str | None = None
     named_root: bool = False
     attempt: int | None = None
+    source: str | None = None
+    """The file that the line stands in, when that is not the log that was asked about."""

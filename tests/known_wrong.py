@@ -12,8 +12,6 @@ KNOWN_WRONG: dict[tuple[str, str], str] = {
     ("corpus/field-py-exceptiongroup-two-subs", "verdict"): "no rule knows that a user's own exception is about a network",
     # Label: torch's sentence around it; engine: `inspect`'s sentence inside it. Both are about the same missing source.
     ("corpus/field-py-pyinstaller-frozen", "exception"): "the inner link's message is given, the label has the outer one's",
-    # The log has no rank at all but that the barrier's own text counts tasks from 0.
-    ("corpus/field-gpu-jax-deadline-exceeded-barrier", "rank"): "the rank follows only from what a barrier's text leaves out",
     # gloo aborts in C++; the Python frame of the victim's own traceback is not tied to it.
     ("made/torchrun-mismatch", "frame"): "an abort in C++ has no entry",
     # A remote task's frames stand in a worker's log record; the caller's are in another traceback, of which nothing says so.
@@ -25,11 +23,7 @@ KNOWN_WRONG: dict[tuple[str, str], str] = {
 }
 """``(case id, field group)`` → why it is wrong."""
 
-HEALTHY_BUT_BLAMED: dict[tuple[str, int | None], str] = {
-    # Both ranks die, torchrun starts them again, and the log ends in the middle of the second run's steps: without the
-    # return code it reads like a job whose end is cut off.
-    ("ok-torchrun-recovered", None): "nothing in the log says that the second attempt ended well",
-}
+HEALTHY_BUT_BLAMED: dict[tuple[str, int | None], str] = {}
 """``(log, return code)`` → why a healthy log is not answered clean."""
 
 WRONG_BEHIND_PREFIXES: dict[str, str] = {

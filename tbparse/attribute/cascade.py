@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from tbparse.attribute.unwrap import LAUNCHER_WRAPPERS, Root, is_wrapper, short
-from tbparse.records import Failure, Line, RankExit
+from tbparse.records import Failure, Line
 
 
 class Tier(IntEnum):
@@ -140,10 +140,13 @@ def _death_tier(signal: int | None) -> Tier:
 
 
 def fold_twins(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Equal failures become one candidate: a rank's copy, the summary's copy, another rank's same error."""
+    """Equal failures become one candidate: a rank's copy, the summary's copy, another rank's same error.
+
+    ``candidates`` come in the order in which they are believed to have happened; the first of equal ones is kept.
+    """
     kept: dict[tuple[object, ...], Candidate] = {}
     out: list[Candidate] = []
-    for c in sorted(candidates, key=lambda c: (c.failure.in_summary, c.start)):
+    for c in sorted(candidates, key=lambda c: c.failure.in_summary):
         link = c.root.link
         last = link.frames[-1] if link.frames else None
         key = (link.exception, (link.message or "").strip(), last.line if last and not c.failure.in_summary else None)
@@ -155,7 +158,8 @@ def fold_twins(candidates: Sequence[Candidate]) -> list[Candidate]:
         kept[key] = c
         kept.setdefault((*key[:2], "any"), c)
         out.append(c)
-    out.sort(key=lambda c: c.start)
+    place = {id(c): i for i, c in enumerate(candidates)}
+    out.sort(key=lambda c: place[id(c)])
     return out
 
 
@@ -241,87 +245,3 @@ def explain_by_native(cause: Candidate, candidates: Sequence[Candidate]) -> Cand
             merged.proof = c.root.link.line
             return merged
     return cause
-
-
-_WORK = re.compile(r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)(?:, NumelIn=(?P<n>\d+))?(?:, NumelOut=(?P<out>\d+))?")
-# Collectives in which every rank of a group does the same; others are partners (SEND and RECV) or uneven by design.
-_SAME_FOR_ALL = frozenset(
-    {"ALLREDUCE", "BROADCAST", "ALLGATHER", "_ALLGATHER_BASE", "REDUCE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE", "BARRIER"}
-)
-
-
-def disagreement(candidates: Sequence[Candidate]) -> str | None:
-    """How ranks differ in what they did at one sequence number: then the program is wrong, and waiting longer cures nothing.
-
-    Groups count for themselves, and the line that names a rank's work does not name its group: with several groups
-    about, equal numbers may be a coincidence.
-    """
-    seen: dict[str, dict[tuple[str, str | None, str | None], int | None]] = {}
-    for failure in (x for c in candidates for x in (c.failure, *c.twins)):
-        m = _WORK.search(failure.root.message or "")
-        if m and failure.rank is not None and m["op"] in _SAME_FOR_ALL:
-            seen.setdefault(m["seq"], {}).setdefault((m["op"], m["n"], m["out"]), failure.rank)
-    for seq, kinds in seen.items():
-        if len(kinds) > 1:
-            told = ", ".join(f"rank {rank} in {op}" + (f" of {n} elements" if n else "") for (op, n, _), rank in kinds.items())
-            return f"the ranks disagree at sequence number {seq}: {told}"
-    return None
-
-
-def settle(candidates: list[Candidate], exits: Sequence[RankExit], *, failed: bool | None) -> Candidate | None:
-    """The candidate that began it, or None when none ended the job. ``failed``: whether the job is known to have failed."""
-    locals_ = [c for c in candidates if c.tier is Tier.LOCAL]
-    first_local = min((c.start for c in locals_ if not _interrupted(c)), default=None)
-    for c in candidates:
-        # A scheduler's line that comes after a rank's own error reports the end of a job that was already dying.
-        if c.tier is Tier.SYSTEM and first_local is not None and first_local < c.start and c.failure.kind == "scheduler":
-            rule = c.root.match.rule if c.root.match else None
-            if rule is None or rule.category == "scheduler":
-                c.tier = Tier.EFFECT
-                c.why = "came after a rank's own error"
-    if not locals_ and any(e.exit_code is not None and e.exit_code > 0 for e in exits):
-        # Some process ended with a Python exception: what looked survived in a console of many ranks may be it.
-        for c in candidates:
-            if c.tier is Tier.DEMOTED and c.failure.kind == "traceback":
-                c.tier, c.why = Tier.LOCAL, "a worker ended with an exception, and this is the one in the log"
-    ranked = sorted(candidates, key=lambda c: (c.tier, c.start))
-    for c in ranked:
-        if c.tier is Tier.NOTHING:
-            continue
-        if failed is False and not c.failure.caught:
-            continue
-        if c.failure.kind == "launcher" and c.tier is Tier.DEATH:
-            named = {e.pid for e in exits if e.named_root and e.pid is not None}
-            c = next((x for x in ranked if x.tier is c.tier and x.failure.kind == "launcher" and x.failure.pid in named), c)
-        if c.tier is Tier.EFFECT and c.root.match is not None:
-            # Of effects the one whose rule goes over the first one's says more: the watchdog over its own banner.
-            rule = c.root.match.rule
-            c = next((x for x in ranked if x.tier is c.tier and x.root.match is not None and x.root.match.rule.beats(rule)), c)
-        if c.tier is Tier.WRAPPER and c.failure.kind == "traceback" and not any(e.exit_code and e.exit_code > 0 for e in exits):
-            # Nothing is known but that the agent's own SIGTERM ended the workers.
-            c = next((x for x in ranked if x.tier is c.tier and x.failure.kind == "launcher"), c)
-        if c.failure.kind == "native" and c.root.link.exception is None:
-            c = _typed(c, ranked)
-        if failed is None and c.tier >= Tier.DEMOTED and c.failure.fate == "survived":
-            continue
-        return c
-    return None
-
-
-def _typed(c: Candidate, ranked: Sequence[Candidate]) -> Candidate:
-    """The traceback of the same failure that a native line announces: it has a type and frames."""
-    for other in ranked:
-        a, b = other.root.match, c.root.match
-        same = a is not None and b is not None and a.rule.category == b.rule.category
-        if (
-            other.tier is c.tier
-            and same
-            and other.failure.kind == "traceback"
-            and (c.failure.rank is None or other.failure.rank in (None, c.failure.rank))
-        ):
-            return other
-    return c
-
-
-def _interrupted(c: Candidate) -> bool:
-    return short(c.root.link.exception) in ("KeyboardInterrupt", "SignalException", "SystemExit")

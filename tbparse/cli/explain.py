@@ -38,6 +38,7 @@ LogDir = Annotated[
 ]
 Why = Annotated[bool, typer.Option("--why", help="Show what competed for being the cause, and why it lost.")]
 Every = Annotated[bool, typer.Option("--all", help="Show each failure that was found.")]
+Timeline = Annotated[bool, typer.Option("--timeline", help="Show when what happened on which rank, from the first sign on.")]
 Profile = Annotated[
     str | None,
     typer.Option(
@@ -75,6 +76,14 @@ Packs = Annotated[
 ]
 
 
+class Shown(NamedTuple):
+    """What is to be shown below the answer."""
+
+    why: bool
+    every: bool
+    timeline: bool
+
+
 class Settings(NamedTuple):
     """What holds for every log of one call."""
 
@@ -91,6 +100,7 @@ def explain(
     log_dir: LogDir = None,
     why: Why = False,
     every: Every = False,
+    timeline: Timeline = False,
     profile: Profile = None,
     exit_code: ByVerdict = False,
     returncode: Returncode = None,
@@ -116,21 +126,21 @@ def explain(
             raise UsageError("nothing to explain: give the PATH of a log, or - for standard input (see --help)")
         if targets.count("-") > 1:
             raise UsageError("standard input can be read once only: give - once")
-        if format != "text" and (why or every):
-            message("tbparse: --why and --all show only in the text format")
+        if format != "text" and (why or every or timeline):
+            message("tbparse: --why, --all and --timeline show only in the text format")
         project = load_project()
         user, library = project.paths
         roots = PathSettings((*(user_path or ()), *user), (*(library_path or ()), *library))
         in_force = project.profile(profile)
         settings = Settings(in_force, project.rules(in_force, packs or ()), roots, returncode, log_dir)
-        verdicts, failed = _explain_all(targets or [None], settings, format, why=why, every=every)
+        verdicts, failed = _explain_all(targets or [None], settings, format, Shown(why, every, timeline))
     if failed:
         raise typer.Exit(ExitCode.NO_INPUT)
     if exit_code:
         raise typer.Exit(worst(verdicts))
 
 
-def _explain_all(targets: Sequence[str | None], settings: Settings, fmt: str, *, why: bool, every: bool) -> tuple[list[str], bool]:
+def _explain_all(targets: Sequence[str | None], settings: Settings, fmt: str, shown: Shown) -> tuple[list[str], bool]:
     """Answer each log as soon as it is read. The verdicts, and whether a log could not be read."""
     render = renderer(fmt)
     colour, columns = colour_wanted(), width()
@@ -138,7 +148,7 @@ def _explain_all(targets: Sequence[str | None], settings: Settings, fmt: str, *,
     failed = False
     for target in targets:
         try:
-            report = _report(target, settings, titled=len(targets) > 1, why=why, every=every)
+            report = _report(target, settings, titled=len(targets) > 1, shown=shown)
         except InputError as e:
             # The others are answered all the same.
             complain(e)
@@ -151,7 +161,7 @@ def _explain_all(targets: Sequence[str | None], settings: Settings, fmt: str, *,
     return verdicts, failed
 
 
-def _report(target: str | None, settings: Settings, *, titled: bool, why: bool, every: bool) -> Report:
+def _report(target: str | None, settings: Settings, *, titled: bool, shown: Shown) -> Report:
     from pathlib import Path
 
     from tbparse.engine import Explainer
@@ -168,7 +178,7 @@ def _report(target: str | None, settings: Settings, *, titled: bool, why: bool, 
         join_log_dir(explainer, Path(settings.log_dir), paths=settings.paths)
     answer = explainer.finish(settings.returncode)
     name = "standard input" if target == "-" else target
-    return Report(answer, explainer.job, name=name, titled=titled, why=why, every=every)
+    return Report(answer, explainer.job, name=name, titled=titled, **shown._asdict())
 
 
 @lru_cache(maxsize=1)

@@ -43,6 +43,7 @@ class Page:
 
     def narrow(self) -> bool:
         """Blank out the lines that are taken, for dialects that only want the others; False when none is left."""
+        self.__dict__.setdefault("everything", self.blob)
         texts = [""] * len(self.texts)
         for i in self.free():
             texts[i] = self.texts[i]
@@ -56,6 +57,11 @@ class Page:
         while i >= 0:
             yield i
             i = self.taken.find(0, i + 1)
+
+    @cached_property
+    def everything(self) -> str:
+        """All text, with the lines that dialects have claimed, before and after :meth:`narrow`."""
+        return self.blob
 
     def offset_of(self, i: int) -> int:
         """Where line ``i`` begins in :attr:`blob`."""

@@ -205,7 +205,7 @@ def _make_explainer() -> Explainer:
 
 def _no_answer(returncode: int | None, why: str) -> RootCause:
     """What can be said where the engine itself failed."""
-    from tbparse.attribute.job import decode_returncode
+    from tbparse.attribute.words import decode_returncode
 
     signal, code = decode_returncode(returncode) if returncode is not None else (None, None)
     return RootCause(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tbparse.attribute.origin import NO_SETTINGS, PathSettings
 from tbparse.errors import InputError
+from tbparse.logs.flight_recorder import dump_files, join_dump
 from tbparse.logs.source import CHUNK
 from tbparse.records import Tags
 
@@ -88,6 +89,8 @@ def join_log_dir(explainer: Explainer, root: Path, *, paths: PathSettings = NO_S
         for failure in engine.job.failures:
             failure.attempt = log.attempt if failure.attempt is None else failure.attempt
         explainer.job.merge(engine.job)
+    for rank, path in dump_files(root):
+        count += join_dump(explainer.job, path, rank)
     if count == 0:
         layout = "<attempt>/<rank>/stderr.log, stdout.log, error.json"
         raise InputError(f"{root}: holds no logs in torchrun's layout ({layout}){_others(root)}")

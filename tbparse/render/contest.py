@@ -17,6 +17,7 @@ def put_contest(sheet: Sheet, job: Job | None) -> None:
     decision = job.decision if job is not None else None
     if decision is None:
         return
+    _put_witnesses(sheet, decision)
     sheet.blank()
     sheet.row(("What competed, strongest first", "bold"))
     ranked = sorted(decision.candidates, key=lambda c: (not _chosen(c, decision), c.tier, c.start))
@@ -28,6 +29,24 @@ def put_contest(sheet: Sheet, job: Job | None) -> None:
     if len(ranked) > SHOWN:
         sheet.row((f"  … {count(len(ranked) - SHOWN, 'more failure')}: see --all", "dim"))
     _put_rules(sheet, decision)
+
+
+def _put_witnesses(sheet: Sheet, decision: Decision) -> None:
+    """What each witness saw, in the order of evidence, and on whose word the cause was chosen."""
+    if not decision.statements:
+        return
+    sheet.blank()
+    sheet.row(("What the witnesses say, strongest first", "bold"))
+    heard = False
+    for s in decision.statements:
+        decided = not heard and s.accuses is not None
+        heard = heard or decided
+        where = f"line {s.line.no}" if s.line is not None else ""
+        where += f" of {s.source}" if where and s.source else ""
+        tail = f" ({where})" if where else ""
+        mark = " ← decides" if decided else ""
+        sheet.row((f"  {s.witness}", "bold green" if decided else "bold"), (mark, "green"))
+        sheet.text(f"{s.claim}{tail}", "" if decided else "dim", indent=4)
 
 
 def put_failures(sheet: Sheet, job: Job | None) -> None:

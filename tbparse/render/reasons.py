@@ -39,8 +39,39 @@ def reasons(answer: RootCause, job: Job | None) -> list[str]:
     out += [s for s in more if s is not None]
     named = next((e.rank for e in job.exits if e.named_root and e.rank is not None), None)
     if named is not None and answer.rank is not None and named != answer.rank:
-        out.append(f"torchrun names rank {named} as the first failure it observed; rank {answer.rank} failed before that.")
+        how = "failed before that"
+        if decision.absence is not None:
+            how = "is the one that did not arrive"
+        elif decision.disagreement is not None:
+            how = "is the one that differs"
+        out.append(f"torchrun names rank {named} as the first failure it observed; rank {answer.rank} {how}.")
     return out[:3]
+
+
+EFFECT_KINDS = 4
+"""Kinds of effects that are listed before the rest is counted."""
+
+
+def effects(job: Job | None) -> list[str]:
+    """The effects of the cause by kind, the most frequent first: how many, what, and on which ranks. Empty for a single one."""
+    decision = job.decision if job is not None else None
+    cause = decision.cause if decision is not None else None
+    if decision is None or cause is None:
+        return []
+    kinds: dict[str, list[Candidate]] = {}
+    for c in decision.candidates:
+        if c.tier is Tier.EFFECT and c is not cause and c.failure is not cause.failure:
+            rule = c.root.match.rule if c.root.match is not None else None
+            kinds.setdefault(rule.title if rule is not None else call(c.failure, c.root.link), []).append(c)
+    sizes = {kind: sum(x.count for c in found for x in (c.failure, *c.twins)) for kind, found in kinds.items()}
+    if sum(sizes.values()) < 2 or cause.tier is Tier.EFFECT:
+        return []
+    out = []
+    for kind, found in sorted(kinds.items(), key=lambda kv: (-sizes[kv[0]], kv[0])):
+        who = ranks(rank_numbers(found))
+        out.append(f"{sizes[kind]} × {kind}" + (f", {who}" if who else ""))
+    rest = len(out) - EFFECT_KINDS
+    return out[:EFFECT_KINDS] + ([f"… and {count(rest, 'other kind')}"] if rest > 0 else [])
 
 
 def _at(c: Candidate) -> str:

@@ -17,7 +17,7 @@ class Report:
 
     ``job`` is what was found on the way (``Explainer.job`` after ``finish``); formats that tell why need it, and do
     without where there is none. ``name`` is what the reader calls the log. ``titled`` puts it above the answer.
-    ``why`` asks for what competed, ``every`` for all failures of the log.
+    ``why`` asks for what competed, ``every`` for all failures of the log, ``timeline`` for what happened when.
     """
 
     answer: RootCause
@@ -26,3 +26,4 @@ class Report:
     titled: bool = False
     why: bool = False
     every: bool = False
+    timeline: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tbparse.model import RootCause, Site
+from tbparse.model import Attempt, RootCause, Site
 from tbparse.render.layout import Sheet, Span, cells, cut, short_path, wrap
 from tbparse.render.report import Report
 from tbparse.render.safe import printable
@@ -37,6 +37,10 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
         _put_clean(sheet, report)
     else:
         _put_failure(sheet, report)
+    if report.timeline:
+        from tbparse.render.timeline import put_timeline
+
+        put_timeline(sheet, report.job)
     if report.why:
         from tbparse.render.contest import put_contest
 
@@ -73,8 +77,15 @@ def _put_clean(sheet: Sheet, report: Report) -> None:
         sheet.rows.pop()
 
 
+def _attempt(attempt: Attempt) -> str:
+    """``0: NameError: name 'x' is not defined (rank 1)``."""
+    name = last_part(attempt.exception) if attempt.exception else None
+    said = ": ".join(x for x in (name, attempt.message) if x) or "no failure of its own is in the log"
+    return f"{attempt.number}: {said[:160]}" + (f" (rank {attempt.rank})" if attempt.rank is not None else "")
+
+
 def _put_failure(sheet: Sheet, report: Report) -> None:
-    from tbparse.render.reasons import reasons
+    from tbparse.render.reasons import effects, reasons
 
     answer = report.answer
     sheet.item("what", _what(answer, sheet.room))
@@ -82,6 +93,8 @@ def _put_failure(sheet: Sheet, report: Report) -> None:
     sheet.item("who", [(x, "") for x in [_who(report)] if x])
     sheet.blank()
     sheet.item("why", [(s, "") for s in reasons(answer, report.job)])
+    sheet.item("others", [(s, "") for s in effects(report.job)])
+    sheet.item("tries", [(_attempt(a), "") for a in answer.attempts])
     sheet.item("note", [(n, "yellow") for n in answer.notes])
     sheet.blank()
     sheet.item("do", _advice(answer, sheet.room))
@@ -152,9 +165,12 @@ def _spot(site: Site, room: int, style: str) -> list[Span]:
 def _who(report: Report) -> str | None:
     answer = report.answer
     parts: list[str] = []
+    cause = report.job.decision.cause if report.job is not None and report.job.decision is not None else None
+    elsewhere = answer.rank is not None and cause is not None and answer.rank not in (cause.failure.rank, *rank_numbers([cause]))
+    absent = elsewhere and "missing_ranks" in answer.captures
     if answer.rank is not None:
         other = f" (local rank {answer.local_rank})" if answer.local_rank not in (None, answer.rank) else ""
-        parts.append(f"rank {answer.rank}{other}")
+        parts.append(f"rank {answer.rank}{other}{' did not arrive' if absent else ''}")
     elif answer.local_rank is not None:
         parts.append(f"local rank {answer.local_rank}")
     if answer.host is not None:
@@ -164,13 +180,12 @@ def _who(report: Report) -> str | None:
     if answer.attempt is not None:
         parts.append(f"attempt {answer.attempt}")
     end = ends(answer)
-    if end is not None and (answer.exception or answer.message):
+    if end is not None and (answer.exception or answer.message) and not elsewhere:
         parts.append(end)
-    cause = report.job.decision.cause if report.job is not None and report.job.decision is not None else None
     if cause is not None:
         same = [r for r in rank_numbers([cause]) if r != answer.rank]
         if same:
-            parts.append(f"the same on {ranks(same)}")
+            parts.append(f"{'the message is of' if elsewhere else 'the same on'} {ranks(same)}")
     return ", ".join(parts) or None
 
 

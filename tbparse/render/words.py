@@ -71,5 +71,6 @@ def ends(answer: RootCause) -> str | None:
 
 def rank_numbers(candidates: Sequence[Candidate]) -> list[int]:
     """The ranks of failures and of their copies, as far as the log tells."""
-    found = [c.failure.rank for c in candidates] + [t.rank for c in candidates for t in c.twins]
+    failures = [x for c in candidates for x in (c.failure, *c.twins)]
+    found = [r for x in failures for r in (x.rank, *(t.rank for t in x.also))]
     return [r for r in found if r is not None]
