@@ -14,6 +14,7 @@ from tbparse.attribute.sameness import fingerprint
 from tbparse.attribute.unwrap import blame, entry_frame, is_wrapper, short
 from tbparse.attribute.words import decode_returncode
 from tbparse.beside import attempts_of, culprit_of, go_to, hang_captures, same_ranks, secondary_of, told_of_ranks
+from tbparse.dialects.mixed import MIXED
 from tbparse.model import RootCause, signal_name
 from tbparse.records import Failure, Frame, Line, Link, RankExit
 from tbparse.ruleset import structure
@@ -42,6 +43,9 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
     outer = [w for w in decision.wrappers if w.failure.kind == "traceback" and w is not cause]
     entry = _entry(outer, links, site_frame)
     ruling = _rule(cause, rules, decision)
+    if ruling["verdict"] == "transient" and (failure.damaged or "").startswith(MIXED):
+        # What another process raised may be lost in the mixture: an error that lasts must not be run again for an effect's sake.
+        ruling |= {"verdict": "unknown", "retry": default_retry("unknown")}
     fact = _exit_of_attempt(cause, job.exits)
     rank, local_rank, host = _place(cause, fact)
     culprit = culprit_of(decision)

@@ -2,6 +2,7 @@
 
 TbparseError
  ├─ InputError      a log that cannot be read (exit code 66)
+ │   └─ NotALogError     a file that holds something else than text
  ├─ UsageError      a wrong option or argument (exit code 2)
  │   └─ SettingsError  a project's settings that cannot be used; lists every problem of the file
  └─ RuleError       rule files that cannot be used; lists every problem of them (exit code 2)
@@ -19,6 +20,10 @@ class TbparseError(Exception):
 
 class InputError(TbparseError):
     """A log that cannot be read."""
+
+
+class NotALogError(InputError):
+    """A file that holds something else than text: a picture, a checkpoint, a program."""
 
 
 class UsageError(TbparseError):

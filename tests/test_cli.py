@@ -221,11 +221,12 @@ def test_two_runs_in_a_folder_are_mentioned(folder):
 # --- what cannot be read, and wrong use
 
 
-@pytest.mark.parametrize("target", ["missing.log", ".", "binary", "wide", "nul"])
+@pytest.mark.parametrize("target", ["missing.log", "empty", "binary", "wide", "nul"])
 def test_unreadable_input_is_66_with_a_reason(logs, target):
     (logs / "binary").write_bytes(Path(sys.executable).resolve().read_bytes()[:100_000])
     (logs / "wide").write_bytes("Traceback\n".encode("utf-16-le"))
     (logs / "nul").write_bytes(b"\0" * 100)
+    (logs / "empty").mkdir()
     done = tbparse("explain", logs / target, "--exit-code")
     assert (done.returncode, done.stdout) == (66, b"")
     no_traceback(done)

@@ -20,7 +20,9 @@ from tbparse.engine import Explainer
 from tbparse.errors import InputError
 from tbparse.logs.binary import binary_kind
 from tbparse.logs.compressed import Rejoined
-from tbparse.logs.directory import error_file_text, join_log_dir, rank_logs, runs
+from tbparse.logs.directory import join_log_dir, runs
+from tbparse.logs.error_file import read_error_file
+from tbparse.logs.folder import find_jobs
 from tbparse.logs.source import CHUNK, LogSource
 
 LOG = b'step 1\nTraceback (most recent call last):\n  File "/w/train.py", line 3, in <module>\n    f()\nValueError: bad lr\n'
@@ -174,7 +176,7 @@ TWO_RANKS = {
     "none_ab12/attempt_0/0/stdout.log": b"",
     "none_ab12/attempt_0/1/stderr.log": LOG,
     "none_ab12/attempt_0/1/stdout.log": b"step 1\n",
-    "none_ab12/attempt_0/1/notes.txt": b"KeyError: 'not a log'\n",
+    "none_ab12/attempt_0/1/settings.yaml": b"KeyError: 'not a log'\n",
 }
 
 
@@ -207,7 +209,7 @@ def test_an_error_file_counts_as_its_ranks_log(tmp_path, rules):
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"null", b'{"message": 3}', b"\xff\xfe", b"[" * 100_000])
 def test_an_error_file_that_says_nothing_is_passed_over(raw, tmp_path, rules):
-    assert error_file_text(raw) is None
+    assert read_error_file(raw) is None
     explainer = Explainer(rules=rules)
     assert join_log_dir(explainer, layout(tmp_path, {"r/attempt_0/0/error.json": raw})) == 1
     assert explainer.finish().verdict == "clean"
@@ -216,7 +218,7 @@ def test_an_error_file_that_says_nothing_is_passed_over(raw, tmp_path, rules):
 def test_logs_come_by_attempt_and_rank_as_numbers(tmp_path):
     names = [f"r/attempt_{a}/{r}/stderr.log" for a in (10, 2) for r in (10, 2)]
     layout(tmp_path, dict.fromkeys(names, b""))
-    assert [(x.attempt, x.local_rank) for x in rank_logs(tmp_path)] == [(2, 2), (2, 10), (10, 2), (10, 10)]
+    assert [(x.place.attempt, x.place.local_rank) for x in find_jobs(tmp_path)[0].logs] == [(2, 2), (2, 10), (10, 2), (10, 10)]
 
 
 def test_runs_are_told_apart_and_far_folders_left_alone(tmp_path):
@@ -224,12 +226,12 @@ def test_runs_are_told_apart_and_far_folders_left_alone(tmp_path):
     assert [p.name for p in runs(tmp_path)] == ["a_1", "b_1"]
 
 
-def test_a_folder_without_ranks_says_what_it_holds(tmp_path, rules):
+def test_a_folder_without_logs_says_what_it_holds(tmp_path, rules):
     with pytest.raises(InputError, match="no such folder"):
         join_log_dir(Explainer(rules=rules), tmp_path / "x")
-    with pytest.raises(InputError, match="holds no logs in torchrun's layout"):
+    with pytest.raises(InputError, match=r"holds no logs \(it is empty\)"):
         join_log_dir(Explainer(rules=rules), tmp_path)
-    for i in range(5):
-        (tmp_path / f"rank{i}.log").write_bytes(LOG)
-    with pytest.raises(InputError, match=r"it holds rank0\.log, rank1\.log, rank2\.log and 2 more"):
+    for name in ("model.pt", "train.py", "b.safetensors"):
+        (tmp_path / name).write_bytes(LOG)
+    with pytest.raises(InputError, match=r"it holds 2 checkpoints and weights, 1 code"):
         join_log_dir(Explainer(rules=rules), tmp_path)

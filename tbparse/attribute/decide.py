@@ -17,6 +17,7 @@ from tbparse.attribute.cascade import (
     type_natives,
 )
 from tbparse.attribute.clocks import compare
+from tbparse.attribute.handled import demote_handled
 from tbparse.attribute.job import Decision, Job
 from tbparse.attribute.judge import (
     RESTARTED,
@@ -60,6 +61,7 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
     for c in candidates:
         rate(c)
     candidates = fold_twins(candidates)
+    demote_handled(candidates, job.exits)
     weigh(candidates, job.exits, job.facts.closed, times)
     wrappers = [c for c in candidates if c.tier is Tier.WRAPPER or (c.tier is Tier.DEATH and c.failure.kind == "traceback")]
     failed = None if running else _failed(returncode, job, candidates)

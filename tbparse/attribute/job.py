@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 MAX_FAILURES = 4000
 MAX_EVIDENCE_LINES = 20_000
+MAX_EXITS = 20_000
+FOLD_FROM = 512
+"""From so many failures on, those that are equal but for numbers are kept up to :data:`MAX_EQUAL` times."""
+MAX_EQUAL = 256
+MAX_EQUAL_LINES = 32
 _KEEP_HEAD = 1000
 NEAR = 200
 """So many lines above a failure are looked at for a time."""
@@ -46,6 +51,8 @@ class Job:
     """What the log's own name tells about who writes it."""
     source: str | None = None
     """The log's name, where it is one of several."""
+    _kinds: dict[tuple[object, ...], list[Failure]] = field(default_factory=dict)
+    _lines: dict[str, int] = field(default_factory=dict)
 
     def add(self, failures: Sequence[Failure], exits: Sequence[RankExit], page: Page) -> None:
         """Take in what a page held."""
@@ -54,13 +61,8 @@ class Job:
         for failure in failures:
             _set_time(failure, page)
         self.facts.read(page, exits, self.tags, self.source)
-        for failure in failures:
-            if len(self.failures) >= MAX_FAILURES:
-                # The first failures and the last ones matter; of a flood in between only the number is kept.
-                self.dropped += 1
-                del self.failures[_KEEP_HEAD]
-            self.failures.append(failure)
-        self.exits += exits[: max(0, 20_000 - len(self.exits))]
+        self._keep(failures)
+        self.exits += exits[: max(0, MAX_EXITS - len(self.exits))]
         loose = [page.lines[i] for i in page.free() if page.texts[i]]
         self.evidence += loose
         self.evidence += [
@@ -75,13 +77,62 @@ class Job:
 
     def merge(self, other: Job) -> None:
         """Take over another log of the same job."""
-        self.failures += other.failures
-        self.exits += other.exits
-        self.evidence += other.evidence
+        self._keep(other.failures)
+        self.exits += other.exits[: max(0, MAX_EXITS - len(self.exits))]
+        for line in other.evidence:
+            # Thousands of ranks print the same lines: of those that are equal but for numbers a few say it all.
+            mask = line.text.translate(_DIGITS)
+            seen = self._lines[mask] = self._lines.get(mask, 0) + 1
+            if seen <= MAX_EQUAL_LINES and len(self.evidence) < MAX_EVIDENCE_LINES:
+                self.evidence.append(line)
         self.notes += other.notes
         self.dropped += other.dropped
         self.passed += other.passed
         self.facts.merge(other.facts)
+
+    def _keep(self, failures: Sequence[Failure]) -> None:
+        """Add failures; in a flood those that are equal but for numbers are counted, and their places kept."""
+        for failure in failures:
+            if len(self.failures) >= FOLD_FROM:
+                if not self._kinds:
+                    for known in self.failures:
+                        self._kinds.setdefault(_kind(known), []).append(known)
+                equal = self._kinds.setdefault(_kind(failure), [])
+                if len(equal) >= MAX_EQUAL:
+                    _fold(equal, failure, self.failures)
+                    continue
+                equal.append(failure)
+            if len(self.failures) >= MAX_FAILURES:
+                # The first failures and the last ones matter; of a flood in between only the number is kept.
+                self.dropped += 1
+                del self.failures[_KEEP_HEAD]
+            self.failures.append(failure)
+
+
+_DIGITS = dict.fromkeys(map(ord, "0123456789"), None)
+
+
+def _kind(failure: Failure) -> tuple[object, ...]:
+    """What equal failures of different ranks share: all but the numbers in their messages."""
+    links = tuple(
+        (x.exception, (x.message or "")[:2000].translate(_DIGITS), tuple((y.path, y.line) for y in x.frames), len(x.leaves))
+        for x in failure.links
+    )
+    return (failure.kind, failure.dialect, failure.fate, failure.signal, failure.exit_code, failure.attempt, links)
+
+
+def _fold(equal: list[Failure], failure: Failure, kept: list[Failure]) -> None:
+    """Count one more failure of a kind of which enough are kept; an earlier one takes the place of the last that is."""
+    first, last = equal[0], equal[-1]
+    when, before = failure.tags.time or failure.after, last.tags.time or last.after
+    if when is not None and before is not None and len(when) == len(before) and when < before and last is not first:
+        for i in range(len(kept) - 1, -1, -1):
+            if kept[i] is last:
+                kept[i] = failure
+                break
+        equal[-1], failure = failure, last
+    first.count += failure.count
+    first.also += [failure.tags, *failure.also]
 
 
 def _set_time(failure: Failure, page: Page) -> None:

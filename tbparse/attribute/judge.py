@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tbparse.attribute.cascade import Candidate, Tier
 from tbparse.attribute.clocks import Clocks, Moment, scale, time_in
+from tbparse.attribute.handled import may_have_ended
 from tbparse.attribute.sameness import fingerprint
 from tbparse.attribute.unwrap import blame, short
 from tbparse.attribute.witnesses import Case, Statement
@@ -85,7 +86,9 @@ def weigh(candidates: Sequence[Candidate], exits: Sequence[RankExit], closed: se
     if not locals_ and any(e.exit_code is not None and e.exit_code > 0 for e in exits):
         # Some process ended with a Python exception: what looked survived in a console of many ranks may be it.
         for c in candidates:
-            if c.tier is Tier.DEMOTED and c.failure.kind == "traceback" and c.failure.fate_why != RESTARTED:
+            if c.tier is not Tier.DEMOTED or c.failure.kind != "traceback" or c.failure.fate_why == RESTARTED:
+                continue
+            if may_have_ended(c, candidates, exits):
                 c.tier, c.why = Tier.LOCAL, "a worker ended with an exception, and this is the one in the log"
     named = {e.pid for e in exits if e.named_root and e.pid is not None}
     for c in candidates:

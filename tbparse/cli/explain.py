@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -16,26 +15,26 @@ from tbparse.errors import InputError, UsageError
 from tbparse.render import FORMATS, renderer
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tbparse.attribute.origin import PathSettings
     from tbparse.engine import Explainer
+    from tbparse.logs.folder import JobFolder
     from tbparse.render.report import Report
     from tbparse.ruleset.match import RuleSet
 
 Paths = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="PATH", help="Logs, one answer each; a folder of torchrun's logs; - for standard input.", show_default=False
+        metavar="PATH", help="Logs, one answer each; a folder with the logs of a job; - for standard input.", show_default=False
     ),
 ]
 Format = Annotated[str, typer.Option("--format", "-f", metavar="|".join(FORMATS), help="How to answer.")]
 LogDir = Annotated[
     str | None,
     typer.Option(
-        "--log-dir", metavar="DIR", help="The --log-dir that torchrun was given: the ranks' own logs, beside the console's PATH."
+        "--log-dir", metavar="DIR", help="The folder of the ranks' own logs, beside the console's PATH (torchrun's --log-dir)."
     ),
 ]
+OneJob = Annotated[bool, typer.Option("--job", help="All PATHs are logs of one job: one answer.")]
 Why = Annotated[bool, typer.Option("--why", help="Show what competed for being the cause, and why it lost.")]
 Every = Annotated[bool, typer.Option("--all", help="Show each failure that was found.")]
 Timeline = Annotated[bool, typer.Option("--timeline", help="Show when what happened on which rank, from the first sign on.")]
@@ -92,12 +91,14 @@ class Settings(NamedTuple):
     paths: PathSettings
     returncode: int | None
     log_dir: str | None
+    one_job: bool = False
 
 
 def explain(
     paths: Paths = None,
     format: Format = "text",  # noqa: A002 - the option's name
     log_dir: LogDir = None,
+    job: OneJob = False,
     why: Why = False,
     every: Every = False,
     timeline: Timeline = False,
@@ -120,8 +121,10 @@ def explain(
         targets = list(paths or ())
         if format not in FORMATS:
             raise UsageError(f"no format `{format}`: choose one of {', '.join(FORMATS)}")
-        if log_dir is not None and len(targets) > 1:
-            raise UsageError("--log-dir belongs to one job: give one PATH with it, the console's log")
+        if log_dir is not None and len(targets) > 1 and not job:
+            raise UsageError("--log-dir belongs to one job: give one PATH with it, the console's log, or --job for several")
+        if job and log_dir is None and len(targets) < 2 and not any(map(os.path.isdir, targets)):
+            raise UsageError("--job makes several logs one job: give two or more PATHs, or a folder")
         if not targets and log_dir is None:
             raise UsageError("nothing to explain: give the PATH of a log, or - for standard input (see --help)")
         if targets.count("-") > 1:
@@ -132,77 +135,105 @@ def explain(
         user, library = project.paths
         roots = PathSettings((*(user_path or ()), *user), (*(library_path or ()), *library))
         in_force = project.profile(profile)
-        settings = Settings(in_force, project.rules(in_force, packs or ()), roots, returncode, log_dir)
-        verdicts, failed = _explain_all(targets or [None], settings, format, Shown(why, every, timeline))
+        settings = Settings(in_force, project.rules(in_force, packs or ()), roots, returncode, log_dir, job)
+        verdicts, failed = _explain_all(_asked(targets, job=job), settings, format, Shown(why, every, timeline))
     if failed:
         raise typer.Exit(ExitCode.NO_INPUT)
     if exit_code:
         raise typer.Exit(worst(verdicts))
 
 
-def _explain_all(targets: Sequence[str | None], settings: Settings, fmt: str, shown: Shown) -> tuple[list[str], bool]:
-    """Answer each log as soon as it is read. The verdicts, and whether a log could not be read."""
+def _asked(targets: Sequence[str], *, job: bool) -> list[tuple[str, ...]]:
+    """What to answer one by one: each a job's PATHs, none of them where only a folder of ranks was given."""
+    if job or not targets:
+        return [tuple(targets)]
+    return [(t,) for t in targets]
+
+
+def _explain_all(asked: Sequence[tuple[str, ...]], settings: Settings, fmt: str, shown: Shown) -> tuple[list[str], bool]:
+    """Answer each job as soon as it is read. The verdicts, and whether a log could not be read."""
     render = renderer(fmt)
     colour, columns = colour_wanted(), width()
     verdicts: list[str] = []
     failed = False
-    for target in targets:
+    for targets in asked:
         try:
-            report = _report(target, settings, titled=len(targets) > 1, shown=shown)
+            for report in _reports(targets, settings, titled=len(asked) > 1, shown=shown):
+                if fmt == "text" and verdicts:
+                    write("\n")
+                write(render(report, width=columns, colour=colour), data=fmt == "json")
+                verdicts.append(report.answer.verdict)
         except InputError as e:
             # The others are answered all the same.
             complain(e)
             failed = True
-            continue
-        if fmt == "text" and verdicts:
-            write("\n")
-        write(render(report, width=columns, colour=colour), data=fmt == "json")
-        verdicts.append(report.answer.verdict)
     return verdicts, failed
 
 
-def _report(target: str | None, settings: Settings, *, titled: bool, shown: Shown) -> Report:
-    from pathlib import Path
-
+def _reports(targets: tuple[str, ...], settings: Settings, *, titled: bool, shown: Shown) -> Iterator[Report]:
+    """The answers about what was asked: one, or one for each job that a folder holds."""
     from tbparse.engine import Explainer
     from tbparse.render.report import Report
 
-    explainer = Explainer(rules=settings.rules, profile=settings.profile, paths=settings.paths)
-    startup.end()
-    if target is not None:
-        _read(explainer, target, settings)
+    jobs = _folders(targets, settings)
+    for job in jobs:
+        explainer = Explainer(rules=settings.rules, profile=settings.profile, paths=settings.paths)
+        startup.end()
+        name = targets[0] if len(targets) == 1 else None
+        if job is None or (len(targets) == 1 and not os.path.isdir(targets[0])) or "-" in targets:
+            _read(explainer, "-" if "-" in targets else targets[0])
+        if job is not None:
+            _read_folder(explainer, job, settings)
+            name = str(job.root) if len(jobs) > 1 or name is None else name
+        answer = explainer.finish(settings.returncode)
+        name = "standard input" if name == "-" else name
+        yield Report(answer, explainer.job, name=name, titled=titled or len(jobs) > 1, **shown._asdict())
+
+
+def _folders(targets: tuple[str, ...], settings: Settings) -> Sequence[JobFolder | None]:
+    """The jobs of files that are asked about; None for a single log."""
+    files = [t for t in targets if t != "-"]
+    if settings.log_dir is None and len(targets) == 1 and not any(map(os.path.isdir, files)):
+        return [None]
+    from pathlib import Path
+
+    from tbparse.logs.folder import find_jobs, one_job
+
     if settings.log_dir is not None:
-        from tbparse.logs.directory import join_log_dir
+        beside = files if len(targets) > 1 or any(map(os.path.isdir, files)) else []
+        job = one_job([*beside, settings.log_dir], root=Path(settings.log_dir))
+        _note_runs(job)
+        return [job]
+    if settings.one_job:
+        return [one_job(files)]
+    root = Path(targets[0])
+    jobs = find_jobs(root)
+    if len(jobs) > 1:
+        names = ", ".join(j.root.name for j in jobs[:4]) + (", …" if len(jobs) > 4 else "")
+        message(f"tbparse: {root}: holds {len(jobs)} jobs ({names}), one answer each; --job reads them as one")
+    _note_runs(jobs[0])
+    return jobs
 
-        _note_runs(Path(settings.log_dir))
-        join_log_dir(explainer, Path(settings.log_dir), paths=settings.paths)
-    answer = explainer.finish(settings.returncode)
-    name = "standard input" if target == "-" else target
-    return Report(answer, explainer.job, name=name, titled=titled, **shown._asdict())
 
-
-@lru_cache(maxsize=1)
-def _note_runs(root: Path) -> None:
+def _note_runs(job: JobFolder) -> None:
     """Say so when a folder holds more than one run: nodes of one job, or earlier runs, which the layout does not tell."""
-    from tbparse.logs.directory import runs
-
-    found = runs(root)
-    if len(found) > 1:
-        names = ", ".join(p.name for p in found[:4]) + (", …" if len(found) > 4 else "")
-        message(f"tbparse: {root}: holds {len(found)} runs ({names}), read as one job; give one of them to ask about it alone")
+    units = sorted({x.place.unit for x in job.logs if x.place.layout == "torchrun" and x.place.unit is not None})
+    if len(units) > 1 and all(x.place.host is None for x in job.logs):
+        names = ", ".join(units[:4]) + (", …" if len(units) > 4 else "")
+        message(f"tbparse: {job.root}: holds {len(units)} runs ({names}), read as one job; give one of them to ask about it alone")
 
 
-def _read(explainer: Explainer, target: str, settings: Settings) -> None:
+def _read_folder(explainer: Explainer, job: JobFolder, settings: Settings) -> None:
+    from tbparse.cli.progress import reading
+    from tbparse.logs.reader import read_job
+
+    with reading(len(job.logs), job.size) as tick:
+        read_job(explainer, job, paths=settings.paths, tick=tick)
+
+
+def _read(explainer: Explainer, target: str) -> None:
     from tbparse.logs.source import LogSource
 
-    if target != "-" and os.path.isdir(target):
-        from pathlib import Path
-
-        from tbparse.logs.directory import join_log_dir
-
-        _note_runs(Path(target))
-        join_log_dir(explainer, Path(target), paths=settings.paths)
-        return
     source = LogSource(target)
     for chunk in source.portions():
         explainer.feed(chunk)

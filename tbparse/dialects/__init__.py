@@ -12,6 +12,7 @@ def read_page(page: Page) -> list[Failure]:
     """Every failure on a page, in the order of the log."""
     out: list[Failure] = []
     blob = page.blob
+    several = blob.count("Traceback (most recent call last):") > 1
     for entry in REGISTRY:
         if entry.name == "systems":  # from here on only lines that no traceback has claimed are of interest
             if not page.narrow():
@@ -20,7 +21,12 @@ def read_page(page: Page) -> list[Failure]:
         if any(map(blob.__contains__, entry.triggers)):
             out += entry.load().read(page)
     out.sort(key=lambda failure: failure.first.start)
-    return mend(page, out)
+    out = mend(page, out)
+    if not several:
+        return out
+    from tbparse.dialects.mixed import sort_out
+
+    return sort_out(page, out)
 
 
 def mend(page: Page, failures: list[Failure]) -> list[Failure]:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from tbparse.errors import InputError
+from tbparse.errors import InputError, NotALogError
 from tbparse.logs.binary import binary_kind
 from tbparse.logs.compressed import HEAD, Rejoined, damage_errors, scheme_of
 from tbparse.text.portions import PORTION, portions
@@ -96,13 +96,13 @@ class LogSource:
             yield data
 
     def _first(self, data: bytes | bytearray, parts: Iterator[bytes | bytearray]) -> bytes | bytearray:
-        """Enough bytes to tell text from binary data. Raises InputError for the latter."""
+        """Enough bytes to tell text from binary data. Raises NotALogError for the latter."""
         with suppress(*damage_errors()):
             while len(data) < 512 and (more := next(parts, None)):
                 data = bytes(data) + more
         kind = binary_kind(bytes(data))
         if kind is not None and not (kind.startswith("nothing but") and len(data) >= CHUNK // 2):
-            raise InputError(f"{self.name}: is no log but {kind}; give the text that the job printed")
+            raise NotALogError(f"{self.name}: is no log but {kind}; give the text that the job printed")
         return data
 
 

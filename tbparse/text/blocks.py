@@ -52,10 +52,12 @@ _GOES_ON = re.compile(rb'^[ \t\r\n]|File "|Traceback|   |\| |bove exception|hand
 class Segmenter:
     """Cuts fed bytes into blocks. ``words`` are further triggers; ``everything=True`` turns the prefilter off.
 
-    ``backend`` chooses how triggers are searched, see :func:`tbparse.text.prefilter.make_scanner`.
+    ``backend`` chooses how triggers are searched, see :func:`tbparse.text.prefilter.make_scanner`. A log up to ``small`` bytes
+    is read whole.
     """
 
-    def __init__(self, words: Words = NO_WORDS, *, everything: bool = False, backend: str = "auto") -> None:
+    def __init__(self, words: Words = NO_WORDS, *, everything: bool = False, backend: str = "auto", small: int = SMALL_LOG) -> None:
+        self._small = small
         self._everything = everything
         self._backend = backend
         self._words = words
@@ -81,7 +83,7 @@ class Segmenter:
         if self._started:
             return self._advance(data, 0, len(data))
         self._start += data
-        if len(self._start) <= SMALL_LOG:
+        if len(self._start) <= self._small:
             return []
         start = self._start
         self._begin(start)
@@ -110,7 +112,7 @@ class Segmenter:
         self._started = True
         self._start = bytearray()
         self._offset = self.encoding.bom
-        if not self._everything and self.encoding.unit == 1 and len(head) > SMALL_LOG:
+        if not self._everything and self.encoding.unit == 1 and len(head) > self._small:
             self._scanner = make_scanner(self._words, backend=self._backend)
 
     def _advance(self, data: bytes | bytearray, start: int, end: int) -> list[Block]:
