@@ -58,7 +58,7 @@ class Explainer:
         self._source = source
         self._tags = tags
         everything = not prefilter
-        self._segmenter = Segmenter(_words(self.rules), everything=everything, backend=backend, small=small)
+        self._segmenter = Segmenter(line_words(self.rules), everything=everything, backend=backend, small=small)
         self._flood = None if everything else Flood()
         self._bases = bases
         self.job = Job(tags=tags or NO_TAGS, source=source)
@@ -180,7 +180,7 @@ def classify(
 
 
 @lru_cache(maxsize=16)
-def _words(rules: RuleSet) -> Words:
+def line_words(rules: RuleSet) -> Words:
     """The literals of every pattern that rules search single lines with."""
     exact: set[str] = set()
     caseless: set[str] = set()

@@ -7,12 +7,15 @@ from collections.abc import Iterable
 
 import pytest
 from corpora import all_cases
+from dress import filler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tbparse import Explainer
 from tbparse.dialects.registry import REGISTRY
+from tbparse.engine import line_words
 from tbparse.text import prefilter, shapes
+from tbparse.text.blocks import Segmenter
 from tbparse.text.prefilter import TRIGGERS, Scanner, Words, load_hyperscan, make_scanner
 
 BODIES = st.lists(
@@ -194,6 +197,20 @@ def test_every_line_that_begins_or_decides_a_failure_of_the_corpus_is_let_throug
             if part and not scanner.hits(part, 0, len(part)):
                 lost.append((case.id, failure.first.text))
     assert lost == []
+
+
+@pytest.mark.skipif(load_hyperscan() is None, reason="hyperscan is an extra, and this machine lacks it or AVX2")
+def test_the_corpus_is_cut_into_the_same_blocks_by_every_back_end(rules) -> None:
+    """The same blocks are the same answers."""
+    words = line_words(rules)
+    quiet = filler(200_000)
+    for case in all_cases():
+        data = quiet + case.read() + b"\n" + quiet
+        cut = []
+        for backend in ("python", "hyperscan"):
+            segmenter = Segmenter(words, backend=backend)
+            cut.append(segmenter.feed(data) + segmenter.finish())
+        assert cut[0] == cut[1], case.id
 
 
 def test_a_registered_dialect_can_be_loaded_and_says_its_own_name() -> None:

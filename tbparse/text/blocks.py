@@ -11,7 +11,6 @@ are counted. The fed buffer may be used again afterwards.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -27,7 +26,7 @@ TAIL_LINES = 40
 MAX_HISTORY_BYTES = 256 * 1024
 MAX_BLOCK_BYTES = 1024 * 1024
 CUT_SLACK = 64 * 1024
-"""A block may grow by so much more in search of a line after which no traceback goes on."""
+"""So far before its end a block that is too large is searched for the start of a traceback."""
 MAX_LINE_BYTES = 1024 * 1024
 """A physical line longer than this is cut into pieces of this size (with the same line number)."""
 
@@ -43,10 +42,6 @@ class Block(NamedTuple):
 
 
 NO_WORDS = Words()
-
-
-# Lines after which a failure's text is likely to go on.
-_GOES_ON = re.compile(rb'^[ \t\r\n]|File "|Traceback|   |\| |bove exception|handling of')
 
 
 class Segmenter:
@@ -250,42 +245,32 @@ class Segmenter:
         """Take lines into the open block; one that grows too large is passed on, and the next takes over where it ended."""
         while self._open is not None:
             room = MAX_BLOCK_BYTES - self._open_bytes
-            if end - start <= room:
-                cut = end
-            else:
-                # The room left is a whole number of code units: so are blocks and lines.
-                cut = self._line_end(data, start + max(0, room), end)
-                while (
-                    self._open_bytes + cut - start < MAX_BLOCK_BYTES + CUT_SLACK and cut < end and self._goes_on(data, start, cut)
-                ):
-                    cut = self._line_end(data, cut, end)
+            # The room left is a whole number of code units: so are blocks and lines.
+            cut = end if end - start <= room else self._line_end(data, start + max(0, room), end)
             self._open.append(bytes(memoryview(data)[start:cut]))
             self._open_bytes += cut - start
-            full = self._open_bytes > MAX_BLOCK_BYTES
-            if full and (self._open_bytes >= MAX_BLOCK_BYTES + CUT_SLACK or not self._goes_on(data, start, cut)):
-                left = self._after_left
-                no = self._close(out)
-                self._begin_block(b"", base + cut, no)
-                self._after_left = left
+            if self._open_bytes > MAX_BLOCK_BYTES:
+                self._cut(out)
             start = cut
             if start == end:
                 return
 
-    def _goes_on(self, data: bytes | bytearray, start: int, cut: int) -> bool:
-        """Whether the line that ends at ``cut`` has more to come."""
-        if self.encoding.unit > 1:
-            return False
-        line = data.rfind(b"\n", start, cut - 1) + 1 or start
-        return _GOES_ON.search(data, line, min(cut, line + 4096)) is not None
+    def _cut(self, out: list[Block]) -> None:
+        """Pass on the block that grew too large, up to where its last traceback begins, which goes into the next one."""
+        raw = b"".join(self._open or ())
+        at = _last_header(raw) if self.encoding.unit == 1 else len(raw)
+        out.append(Block(raw[:at], self._open_offset, self._open_no))
+        left = self._after_left
+        self._begin_block(raw[at:], self._open_offset + at, self._open_no + self._count(raw, 0, at))
+        self._after_left = left
 
-    def _close(self, out: list[Block]) -> int:
-        """Pass the open block on; the line number after it."""
+    def _close(self, out: list[Block]) -> None:
+        """Pass the open block on."""
         raw = b"".join(self._open or ())
         if raw:
             out.append(Block(raw, self._open_offset, self._open_no))
         self._open, self._open_bytes = None, 0
         self._history = b""
-        return self._open_no + self._count(raw, 0, len(raw))
 
     def _remember(self, data: bytes | bytearray, start: int, end: int) -> None:
         """Keep the last lines of a quiet stretch: what comes before a block, or ends the log."""
@@ -305,3 +290,18 @@ def _last_lines(data: bytes | bytearray, start: int, end: int, count: int) -> tu
         low = data.rfind(b"\n", start, low - 1) + 1 or start
         kept += 1
     return low, kept
+
+
+def _last_header(raw: bytes) -> int:
+    """Where the line stands that opens the last traceback in the last part of a block, or its chain; else the block's end.
+
+    What came before it is complete, with the lines after it that say whether the process went on.
+    """
+    low, end = len(raw) - CUT_SLACK, len(raw)
+    while (at := raw.rfind(b"Traceback (most recent", max(1, low), end)) > 0:
+        start = raw.rfind(b"\n", 0, at) + 1
+        before = raw[max(0, start - 300) : start]
+        if start > 0 and b"bove exception" not in before and b"handling of the" not in before:
+            return start
+        end = at
+    return len(raw)

@@ -29,7 +29,8 @@ MAX_CONTEXT = 400
 _ADDRESS = re.compile(rb"(?:0x)?[0-9a-fA-F]*[0-9][0-9a-fA-F]{3}[0-9a-fA-F-]*")
 # Numbers that mean something: exit codes, signals, errors by number.
 _MEANT = (
-    rb"(?:[Ee]rr(?:no|or)?|ERROR|[Cc]ode|[Ss]tatus|[Ss]ignal|SIG|Xid|[Ee]xited with|[Rr]eturned|[Ee]xit|rc|HTTP[^ \n]{0,6}|E[IJK])"
+    rb"(?:[Ee]rr(?:no|or)?|ERROR|[Cc]ode|[Ss]tatus|[Ss]ignal|SIG|Xid(?: \([^\n)]{0,24}\))?"
+    rb"|[Ee]xited with|[Rr]eturned|[Ee]xit|rc|HTTP[^ \n]{0,6}|E[IJK])"
     rb"(?: is| was)?[^\w\n]{0,6}[0-9]"
 )
 _NUMBER = re.compile(rb"[0-9]+")

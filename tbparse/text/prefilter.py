@@ -94,7 +94,7 @@ BACK_ENDS = ("auto", "hyperscan", "python")
 
 
 @lru_cache(maxsize=8)
-def _literals(words: Words) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+def literals(words: Words) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
     """Triggers as bytes, without those that contain a shorter one."""
     exact = _shortest({t.encode() for t in (*TRIGGERS, *words.exact)})
     return exact, _shortest({t.lower().encode() for t in words.caseless})
@@ -113,7 +113,7 @@ def make_scanner(words: Words = Words(), *, backend: str = "auto") -> Scanner:  
 
     Raises RuntimeError for a back end that is not installed, or that this processor cannot run.
     """
-    exact, caseless = _literals(words)
+    exact, caseless = literals(words)
     if backend in ("auto", "hyperscan"):
         module = load_hyperscan()
         if module is not None:
