@@ -68,7 +68,7 @@ def run_once(
                 streams.close_child_ends()
                 watchdog = Watchdog(process.pid)
                 try:
-                    held = Pump(streams.channels, recording, log).run(process, grace_s)
+                    held = Pump(streams.channels, recording, log).run(process, grace_s, forwarding.wakeup)
                     if forwarding.received:
                         _end_group(process.pid, grace_s)
                 finally:

@@ -33,23 +33,23 @@ class Pump:
         self._log = log
         self._held: dict[int, bytes] | None = {c.source: b"" for c in channels} if len(channels) > 1 else None
 
-    def run(self, process: subprocess.Popen[bytes], grace_s: float) -> bool:
+    def run(self, process: subprocess.Popen[bytes], grace_s: float, wakeup: int | None = None) -> bool:
         """Until the child has ended and its streams have too, but at most ``grace_s`` seconds after its end.
 
+        ``wakeup`` is a descriptor that becomes readable when a signal came: its handler then runs before the next wait.
         True when something still holds a stream then (a process that the child started and left behind).
         """
         poller = select.poll()
         for source in self._open:
             poller.register(source, select.POLLIN)
+        if wakeup is not None:
+            poller.register(wakeup, select.POLLIN)
         watch = _watch(process.pid)
         if watch is not None:
             poller.register(watch, select.POLLIN)
         ended_at: float | None = None
         try:
             while True:
-                if ended_at is None and not self._open:
-                    process.wait()
-                    return False
                 timeout = _LOOK_EVERY_S if watch is None else None
                 if ended_at is not None:
                     if not self._open:
@@ -58,7 +58,10 @@ class Pump:
                     if timeout <= 0:
                         return True
                 for fd, _ in poller.poll(None if timeout is None else max(1, timeout * 1000)):
-                    if fd != watch and not self._move(self._open[fd]):
+                    if fd == wakeup:
+                        with suppress(BlockingIOError):
+                            os.read(fd, 4096)
+                    elif fd != watch and not self._move(self._open[fd]):
                         poller.unregister(fd)
                         self._close(fd)
                 if ended_at is None and process.poll() is not None:

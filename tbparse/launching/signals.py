@@ -33,6 +33,10 @@ class Forwarding:
 
     def __init__(self, resize: Callable[[], None]) -> None:
         self.received: list[int] = []
+        self.wakeup: int | None = None
+        """Readable once a signal has come, so that whoever polls does not fall asleep between a signal and its handler."""
+        self._wakes: int | None = None
+        self._wakeup_before = -1
         self._resize = resize
         self._group: int | None = None
         self._early: list[int] = []
@@ -42,6 +46,10 @@ class Forwarding:
     def __enter__(self) -> Forwarding:
         if threading.current_thread() is not threading.main_thread():
             return self
+        self.wakeup, self._wakes = os.pipe()
+        os.set_blocking(self.wakeup, False)
+        os.set_blocking(self._wakes, False)
+        self._wakeup_before = signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
         for number in STOPPING:
             # Whoever ignores a signal (nohup, a shell's background job) wants the child to ignore it too, and it does.
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -61,6 +69,11 @@ class Forwarding:
             number, handler = self._before.popitem()
             # None: set by C code, which Python cannot put back.
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        if self.wakeup is not None and self._wakes is not None:
+            signal.set_wakeup_fd(self._wakeup_before)
+            os.close(self.wakeup)
+            os.close(self._wakes)
+            self.wakeup = self._wakes = None
 
     def start(self, group: int) -> None:
         """The child runs; its process group is ``group``."""
