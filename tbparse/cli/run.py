@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
@@ -13,17 +14,22 @@ import typer
 
 from tbparse.cli import startup
 from tbparse.cli.exits import BY_VERDICT, ExitCode
-from tbparse.cli.terminal import message
-from tbparse.errors import TbparseError, UsageError
+from tbparse.cli.terminal import complain, message
+from tbparse.errors import RuleError, TbparseError, UsageError
 from tbparse.render import FORMATS, renderer
+from tbparse.render.line import one_line
+from tbparse.settings import load_project
 
 if TYPE_CHECKING:
     from tbparse.attribute.origin import PathSettings
     from tbparse.engine import Explainer
     from tbparse.launching.attempt import Ended
+    from tbparse.launching.attempts import Attempts
     from tbparse.launching.recording import Recording
     from tbparse.launching.sinks import LogFile
     from tbparse.model import RootCause
+    from tbparse.ruleset.match import RuleSet
+    from tbparse.settings import Project
 
 Command = Annotated[
     list[str] | None,
@@ -53,7 +59,7 @@ Grace = Annotated[
 ByVerdict = Annotated[bool, typer.Option("--exit-code", help="Exit with 0 for clean, 1 real, 75 transient, 3 unknown.")]
 Format = Annotated[str, typer.Option("--format", "-f", metavar="|".join(FORMATS), help="How to explain, on standard error.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Explain nothing.")]
-Profile = Annotated[str, typer.Option("--profile", metavar="job|tests", help="As in `tbparse explain`.")]
+Profile = Annotated[str | None, typer.Option("--profile", metavar="job|tests", help="As in `tbparse explain`.", show_default=False)]
 UserPath = Annotated[
     list[str] | None,
     typer.Option("--user-path", metavar="PATH", help="Code under this path is your own. May be repeated.", show_default=False),
@@ -62,6 +68,29 @@ LibraryPath = Annotated[
     list[str] | None,
     typer.Option(
         "--library-path", metavar="PATH", help="Code under this path is a library's. May be repeated.", show_default=False
+    ),
+]
+
+Retries = Annotated[
+    int | None,
+    typer.Option(
+        "--retries", metavar="N", min=0, help="Run it again up to N times while its failure is transient.", show_default=False
+    ),
+]
+RetryWait = Annotated[
+    float | None,
+    typer.Option(
+        "--retry-wait", metavar="SECONDS", min=0.0, help="Wait so long before, not as the rule advises.", show_default=False
+    ),
+]
+HistoryFile = Annotated[
+    str | None,
+    typer.Option("--history", metavar="FILE", help="Append a JSON line for each attempt to FILE.", show_default=False),
+]
+ProgressFile = Annotated[
+    str | None,
+    typer.Option(
+        "--progress-file", metavar="FILE", help="When FILE is written, the job gets on (a checkpoint).", show_default=False
     ),
 ]
 
@@ -79,6 +108,7 @@ class Settings(NamedTuple):
     grace_s: float
     profile: str
     paths: PathSettings
+    rules: RuleSet | None
 
 
 def run(
@@ -91,9 +121,13 @@ def run(
     exit_code: ByVerdict = False,
     format: Format = "text",  # noqa: A002 - the option's name
     quiet: Quiet = False,
-    profile: Profile = "job",
+    profile: Profile = None,
     user_path: UserPath = None,
     library_path: LibraryPath = None,
+    retries: Retries = None,
+    retry_wait: RetryWait = None,
+    history: HistoryFile = None,
+    progress_file: ProgressFile = None,
 ) -> None:
     """Run a command, pass all it prints through, and say why it failed.
 
@@ -101,16 +135,18 @@ def run(
     executed, 127 where it is not found.
     """
     try:
-        settings = _settings(log, report, pty, stdout, grace, profile, user_path, library_path)
+        project = load_project()
+        settings = _settings(log, report, pty, stdout, grace, profile, user_path, library_path, project)
         if format not in FORMATS:
             raise UsageError(f"no format `{format}`: choose one of {', '.join(FORMATS)}")
         if not command:
             raise UsageError("nothing to run: give the command behind --, as in `tbparse run -- python train.py`")
-    except UsageError as e:
-        message(f"tbparse: {e}")
+        attempts = _attempts(command, retries, retry_wait, history, progress_file, project)
+    except (UsageError, RuleError) as e:
+        complain(e)
         raise typer.Exit(ExitCode.USAGE) from None
     try:
-        code = _run(command, settings, "" if quiet else format, by_verdict=exit_code)
+        code = _run(command, settings, "" if quiet else format, attempts, by_verdict=exit_code)
     except _StartError as e:
         message(f"tbparse: {e}")
         raise typer.Exit(e.code) from None
@@ -126,9 +162,10 @@ def _settings(
     pty: str,
     stdout: str,
     grace: float,
-    profile: str,
+    profile: str | None,
     user_path: list[str] | None,
     library_path: list[str] | None,
+    project: Project,
 ) -> Settings:
     if pty not in ("auto", "yes", "no"):
         raise UsageError(f"--pty {pty}: choose one of auto, yes, no")
@@ -137,13 +174,51 @@ def _settings(
     startup.load_model()
     from tbparse.attribute.origin import PathSettings
 
-    if profile != "job":
+    in_force = project.profile(profile)
+    rules = project.rules(in_force)
+    if rules is None and in_force != "job":
         from tbparse.ruleset.match import builtin_rules
 
-        builtin_rules(profile)  # refuses a profile that does not exist
-    roots = PathSettings(tuple(user_path or ()), tuple(library_path or ()))
+        builtin_rules(in_force)  # refuses a profile that does not exist
+    user, library = project.paths
+    roots = PathSettings((*(user_path or ()), *user), (*(library_path or ()), *library))
     return Settings(
-        log, report, cast("Literal['auto', 'yes', 'no']", pty), cast("Literal['tee', 'inherit']", stdout), grace, profile, roots
+        log,
+        report,
+        cast("Literal['auto', 'yes', 'no']", pty),
+        cast("Literal['tee', 'inherit']", stdout),
+        grace,
+        in_force,
+        roots,
+        rules,
+    )
+
+
+def _attempts(
+    command: list[str],
+    retries: int | None,
+    wait: float | None,
+    history: str | None,
+    progress_file: str | None,
+    project: Project,
+) -> Attempts | None:
+    """Who decides about further attempts, by the options and else by the project; None where neither asks for any."""
+    if retries is None and project.get("attempts") is not None:
+        retries = project.attempts - 1
+    if not retries and history is None:
+        return None
+    from pathlib import Path
+
+    from tbparse.launching.attempts import Attempts
+    from tbparse.launching.history import History
+
+    return Attempts(
+        command,
+        retries or 0,
+        wait if wait is not None else project.get("wait"),
+        project.get("timeout"),
+        History(history) if history is not None else None,
+        Path(progress_file) if progress_file is not None else None,
     )
 
 
@@ -155,17 +230,33 @@ class _StartError(TbparseError):
         self.code = code
 
 
-def _run(command: list[str], settings: Settings, fmt: str, *, by_verdict: bool) -> int:
+def _run(command: list[str], settings: Settings, fmt: str, attempts: Attempts | None, *, by_verdict: bool) -> int:
     """Run it, explain it in the format ``fmt`` (``""``: not at all), and return what to exit with."""
     from tbparse.launching.sinks import LogFile
 
     file = LogFile(settings.log) if settings.log is not None else None
     try:
-        ended, recording = _attempt(command, settings, file)
+        while True:
+            if attempts is not None:
+                attempts.begin()
+            ended, recording = _attempt(command, settings, file)
+            answer = recording.finish(ended.returncode)
+            if attempts is None:
+                break
+            following = attempts.end(answer, ended.returncode, recording.text(), told_to_stop=bool(ended.received))
+            answer = following.answer
+            if following.wait_s is None:
+                if ended.returncode and attempts.retries:
+                    message(f"tbparse: not run again: {following.why}")
+                break
+            message(
+                f"tbparse: attempt {attempts.number} failed: {one_line(answer)}; "
+                f"again in {following.wait_s:.0f} s ({following.why})"
+            )
+            time.sleep(following.wait_s)
     finally:
         if file is not None:
             file.close()
-    answer = recording.finish(ended.returncode)
     code = ended.returncode if ended.returncode >= 0 else 128 - ended.returncode
     if fmt:
         for note in ended.notes:
@@ -184,7 +275,7 @@ def _attempt(command: list[str], settings: Settings, file: LogFile | None) -> tu
     def make_explainer() -> Explainer:
         from tbparse.engine import Explainer
 
-        made = Explainer(profile=settings.profile, paths=settings.paths)
+        made = Explainer(rules=settings.rules, profile=settings.profile, paths=settings.paths)
         startup.end()
         return made
 
