@@ -224,3 +224,15 @@ def test_a_quotation_of_a_watchdog_in_a_users_log_line_makes_no_hang_of_a_health
     log = "notes: last week rank 2 said 'last enqueued work: 3, last completed work: 2' and hung\nstep 1/2 loss 1.0\nstep 2/2 loss 0.9\ntraining finished\n"
     answer, _ = explained(rules, log, returncode=0)
     assert answer.verdict == "clean"
+
+
+def test_the_log_of_one_rank_alone_says_nothing_of_the_others(rules: RuleSet) -> None:
+    answer, _ = explained(rules, watchdog(1, 77))
+    assert answer.rank == 1
+    assert "missing_ranks" not in answer.captures
+
+
+def test_lines_that_leave_out_the_only_group_are_of_it(rules: RuleSet) -> None:
+    """torch 2.3 names the group in some lines of the watchdog and not in others."""
+    answer, _ = explained(rules, watchdog(0, 931, n=8, group=None) + watchdog(1, 931, n=65536, group="0"))
+    assert answer.verdict != "transient"

@@ -72,16 +72,21 @@ def _in_works(facts: Facts) -> Disagreement | None:
     """Watchdogs name different operations or sizes at one number of one group."""
     seen: dict[tuple[str | None, int], dict[int, Work]] = defaultdict(dict)
     groups: set[str | None] = set()
-    for work in facts.settled_works():
-        groups.add(work.group)
+    works = list(facts.settled_works())
+    named = {w.group for w in works if w.group is not None}
+    # Some lines leave the group out: where no other is named, they speak of the one that every job has.
+    default = next(iter(named)) if len(named) == 1 and named <= {DEFAULT_GROUP, "number 0"} else None
+    for work in works:
+        group = work.group if work.group is not None else default
+        groups.add(group)
         if work.op in SAME_FOR_ALL:
-            seen[work.group, work.seq].setdefault(work.rank, work)
+            seen[group, work.seq].setdefault(work.rank, work)
     groups |= {p.group for p in facts.progress.values()}
-    for (group, seq), works in sorted(seen.items(), key=lambda kv: (kv[0][1], kv[0][0] or "")):
-        what = {r: w.op + (f" of {w.size} elements" if w.size else "") for r, w in sorted(works.items())}
+    for (group, seq), calls in sorted(seen.items(), key=lambda kv: (kv[0][1], kv[0][0] or "")):
+        what = {r: w.op + (f" of {w.size} elements" if w.size else "") for r, w in sorted(calls.items())}
         if len(set(what.values())) > 1:
             odd = _odd_one(what)
-            line = works[odd if odd is not None else min(works)]
+            line = calls[odd if odd is not None else min(calls)]
             # A bare number of a group counts within its process: two ranks' numbers may mean different groups.
             certain = (group is not None and not group.startswith("number ")) or len(groups) <= 1
             return Disagreement(seq, group, _sentence(what, seq), odd, "process-group status", certain, line.line, line.source)
@@ -226,6 +231,8 @@ def _by_silence(facts: Facts, exits: Collection[RankExit], failed: Mapping[int, 
             return None
         silent = {r for r in range(max(known) + 1) if r not in failed and r not in waited}
         silent -= {e.rank for e in exits if e.rank is not None and e.exit_code not in (None, 0, -15)}
+        if len(waited) < 2:  # it may be the log of that rank alone: one of which it says nothing may be anywhere
+            silent &= known
         how = "printed no failure"
     if not silent or len(silent) > max(1, len(waited) - 1):
         return None

@@ -19,7 +19,7 @@ _ENTRY = re.compile(r"^\s*\*?\s*\[(?P<index>\d+)\]:\s*\*?\s*$")
 _FIELD = re.compile(r"^\s*\*?\s*(?P<key>time|host|rank|exitcode|error_file|traceback|msg)\s*: ?(?P<value>.*?)\s*\*?\s*$")
 _FAILED_TITLE = re.compile(r"^[\s*]*(?P<name>\S.*?) FAILED[\s*]*$", re.MULTILINE)
 _RANK = re.compile(r"(?P<rank>\d+) \(local_rank: (?P<local>\d+)\)")
-_EXIT = re.compile(r"(?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
+_EXIT = re.compile(r"(?P<code>-?\d+) +\(pid: (?P<pid>\d+)\)")
 _SIGNALLED = re.compile(r"Signal (?P<number>\d+) \((?P<name>SIG\w+)\) received by PID (?P<pid>\d+)")
 _RULE = re.compile(r"^\s*[=\-*]{10,}\s*$")
 
