@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, lru_cache
+from typing import Any
 
 from tbparse.text.blocks import Block
 from tbparse.text.lines import MAX_LINE_CHARS
@@ -44,9 +46,12 @@ class Flood:
         self._seen: set[int] = set()
         self._waiting: deque[Block] = deque()
         self._waiting_bytes = 0
-        self._meant = _number_finder()
         self.passed = 0
         """Bytes of blocks that were not read."""
+
+    @cached_property
+    def _meant(self) -> Callable[[bytes], Iterable[int]]:
+        return _number_finder()  # only large logs need it
 
     def take(self, block: Block) -> Iterator[Block]:
         """What to read now that this block has come: itself, or nothing."""
@@ -123,12 +128,19 @@ def _number_finder() -> Callable[[bytes], Iterable[int]]:
     if hyperscan is None:
         pattern = re.compile(_MEANT)
         return lambda raw: [m.end() - 1 for m in pattern.finditer(raw)]
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    database.compile(expressions=[_MEANT], ids=[0], elements=1, flags=[0])
+    database = _database(hyperscan)
+    scratch = hyperscan.Scratch(database)  # of its own: logs of one job are read side by side
 
     def find(raw: bytes) -> Iterable[int]:
         found: set[int] = set()
-        database.scan(raw, match_event_handler=lambda _id, _from, to, _flags, _context: found.add(to - 1))
+        database.scan(raw, match_event_handler=lambda _id, _from, to, _flags, _context: found.add(to - 1), scratch=scratch)
         return sorted(found)
 
     return find
+
+
+@lru_cache(maxsize=1)
+def _database(hyperscan: Any) -> Any:
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(expressions=[_MEANT], ids=[0], elements=1, flags=[0])
+    return database
