@@ -21,7 +21,7 @@ from tbparse.dialects.base import Page
 from tbparse.model import RootCause
 from tbparse.records import NO_TAGS, Failure, RankExit, Tags, merge_tags
 from tbparse.ruleset.match import RuleSet, builtin_rules
-from tbparse.text.blocks import SMALL_LOG, Block, Segmenter
+from tbparse.text.blocks import Block, Segmenter
 from tbparse.text.flood import Flood
 from tbparse.text.pages import read_block
 from tbparse.text.portions import portions
@@ -51,7 +51,7 @@ class Explainer:
         source: str | None = None,
         tags: Tags | None = None,
         bases: Mapping[str, tuple[str, ...]] | None = None,
-        small: int = SMALL_LOG,
+        small: int | None = None,
     ) -> None:
         self.rules = rules if rules is not None else builtin_rules(profile)
         self._paths = paths

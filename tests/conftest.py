@@ -22,6 +22,20 @@ settings.register_profile(
 settings.load_profile("tbparse")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--everything", action="store_true", help="also the tests marked slow and live")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Slow and live tests run when they are asked for: by --everything, or by -m."""
+    if config.getoption("--everything") or config.getoption("markexpr"):
+        return
+    skip = pytest.mark.skip(reason="slow or live: needs --everything, or -m")
+    for item in items:
+        if item.get_closest_marker("slow") or item.get_closest_marker("live"):
+            item.add_marker(skip)
+
+
 @pytest.fixture(scope="session")
 def rules() -> RuleSet:
     """The built-in rules."""

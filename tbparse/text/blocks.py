@@ -51,8 +51,10 @@ class Segmenter:
     is read whole.
     """
 
-    def __init__(self, words: Words = NO_WORDS, *, everything: bool = False, backend: str = "auto", small: int = SMALL_LOG) -> None:
-        self._small = small
+    def __init__(
+        self, words: Words = NO_WORDS, *, everything: bool = False, backend: str = "auto", small: int | None = None
+    ) -> None:
+        self._small = SMALL_LOG if small is None else small
         self._everything = everything
         self._backend = backend
         self._words = words
