@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 
 from tbparse.text.blocks import Block
 from tbparse.text.lines import MAX_LINE_CHARS
@@ -44,9 +45,13 @@ class Flood:
         self._seen: set[int] = set()
         self._waiting: deque[Block] = deque()
         self._waiting_bytes = 0
-        self._meant = _number_finder()
         self.passed = 0
         """Bytes of blocks that were not read."""
+
+    @cached_property
+    def _meant(self) -> Callable[[bytes], Iterable[int]]:
+        """Made when the first number is looked for: compiling it takes longer than reading a small log."""
+        return _number_finder()
 
     def take(self, block: Block) -> Iterator[Block]:
         """What to read now that this block has come: itself, or nothing."""
