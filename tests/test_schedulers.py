@@ -93,7 +93,8 @@ def test_the_pod_failure_policy_counts_what_is_transient_and_ends_the_job_for_al
 
 
 def test_skypilot_recovers_on_the_transient_code_alone():
-    assert manifests()["skypilot"]["resources"]["job_recovery"]["recover_on_exit_codes"] == [int(ExitCode.TRANSIENT)]
+    recovery = manifests()["skypilot"]["resources"]["job_recovery"]
+    assert recovery == {"max_restarts_on_errors": 0, "recover_on_exit_codes": [int(ExitCode.TRANSIENT)]}
 
 
 def test_the_history_has_the_keys_that_the_page_shows(tmp_path):
