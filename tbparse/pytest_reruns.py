@@ -113,6 +113,7 @@ class Reruns:
         if hasattr(database, "set_test_reruns"):
             # A worker that crashes says nothing of why, and unknown is never run again: only what the suite itself wants.
             database.set_test_reruns(item.nodeid, gate.user)
+            database.get_test_reruns(item.nodeid)  # its answer says that the controller has taken it, before anything crashes
         left = gate.wait_until - time.monotonic()
         if left > 0:
             time.sleep(left)

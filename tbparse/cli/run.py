@@ -17,8 +17,6 @@ from tbparse.cli.exits import BY_VERDICT, ExitCode
 from tbparse.cli.terminal import complain, message
 from tbparse.errors import RuleError, TbparseError, UsageError
 from tbparse.render import FORMATS, renderer
-from tbparse.render.line import one_line
-from tbparse.settings import load_project
 
 if TYPE_CHECKING:
     from tbparse.attribute.origin import PathSettings
@@ -135,6 +133,9 @@ def run(
     executed, 127 where it is not found.
     """
     try:
+        startup.load_model()
+        from tbparse.settings import load_project
+
         project = load_project()
         settings = _settings(log, report, pty, stdout, grace, profile, user_path, library_path, project)
         if format not in FORMATS:
@@ -171,7 +172,6 @@ def _settings(
         raise UsageError(f"--pty {pty}: choose one of auto, yes, no")
     if stdout not in ("tee", "inherit"):
         raise UsageError(f"--stdout {stdout}: choose one of tee, inherit")
-    startup.load_model()
     from tbparse.attribute.origin import PathSettings
 
     in_force = project.profile(profile)
@@ -233,6 +233,7 @@ class _StartError(TbparseError):
 def _run(command: list[str], settings: Settings, fmt: str, attempts: Attempts | None, *, by_verdict: bool) -> int:
     """Run it, explain it in the format ``fmt`` (``""``: not at all), and return what to exit with."""
     from tbparse.launching.sinks import LogFile
+    from tbparse.render.line import one_line
 
     file = LogFile(settings.log) if settings.log is not None else None
     try:
