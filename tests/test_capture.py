@@ -502,14 +502,14 @@ def test_launch(n):
 def test_it_works_in_every_capture_mode_of_pytest(mode, pytester, monkeypatch):
     """The child's words appear where they would appear without: captured by descriptor in the failing test's report."""
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    pytester.makepyfile(TEST_FILE)
-    shown = []
-    for source in (TEST_FILE, TEST_FILE.replace(", tbparse.capture()", "").replace("    assert e.value.", "    #")):
-        pytester.makepyfile(test_it=source)
-        done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:randomly", mode, "test_it.py")
-        done.assert_outcomes(passed=1, failed=1)
-        text = done.outlines + done.errlines
-        shown.append([sum(x == "ValueError: the real cause" for x in t) for t in (done.outlines, done.errlines, text)])
+    without = TEST_FILE.replace(", tbparse.capture()", "").replace("    assert e.value.", "    #")
+    pytester.makepyfile(test_with=TEST_FILE, test_without=without.replace("the real cause", "the same without"))
+    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:randomly", mode)
+    done.assert_outcomes(passed=2, failed=2)
+    shown = [
+        [sum(x == f"ValueError: {words}" for x in t) for t in (done.outlines, done.errlines, done.outlines + done.errlines)]
+        for words in ("the real cause", "the same without")
+    ]
     assert shown[0] == shown[1]
     assert shown[0][2] >= 1
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,15 @@ def boom(tmp_path: Path) -> str:
 def ranks(tmp_path: Path) -> str:
     (tmp_path / "ranks.py").write_text(RANKS)
     return str(tmp_path / "ranks.py")
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_earlier_launches() -> Iterator[None]:
+    """Launchers leave a handler of SIGTERM that raises, and stores with threads, which a forked child must not collect."""
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, handler)
+    gc.collect()
 
 
 def _free_port() -> str:

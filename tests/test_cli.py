@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -360,7 +359,9 @@ def test_ctrl_c_is_quiet():
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    time.sleep(1.5)
+    assert child.stdin is not None
+    child.stdin.write(b"step\n" * 400_000)  # more than a pipe holds: once it is written, the child is reading
+    child.stdin.flush()
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
     assert (child.returncode, out, err) == (130, b"", b"")

@@ -253,8 +253,9 @@ def test_ctrl_c_is_explained_as_an_interrupt() -> None:
         t.until(b"ready")
         t.type(b"\x03")
         assert t.end() == 130
-        assert t.shown.count(b"KeyboardInterrupt\r\n") >= 1
-        assert b"interrupted: The run was interrupted" in re.sub(rb"\x1b\[[\d;]*m", b"", t.shown)
+        shown = re.sub(rb"\x1b\[[\d;]*m", b"", t.shown)  # newer Pythons colour their tracebacks
+        assert b"KeyboardInterrupt\r\n" in shown
+        assert b"interrupted: The run was interrupted" in shown
 
 
 def test_outside_the_main_thread_a_signal_does_what_it_always_did() -> None:

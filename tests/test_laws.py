@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -159,7 +160,12 @@ def test_a_line_of_several_megabytes_fed_in_portions_is_that_line_fed_at_once(si
 # Law 6: the prefilter
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in some_cases(12)[::2]])
+def _every_fourth_at_once(cases: Sequence[Case]) -> list[object]:
+    """The others are slow tests."""
+    return [pytest.param(c, id=c.id, marks=[pytest.mark.slow] if n % 4 else []) for n, c in enumerate(cases)]
+
+
+@pytest.mark.parametrize("case", _every_fourth_at_once(some_cases(12)[::2]))
 def test_the_prefilter_loses_nothing(case: Case, rules: RuleSet) -> None:
     """Among healthy lines, so that the log is too large to be read whole, both ways of reading agree on everything."""
     raw = case.read()
@@ -177,7 +183,7 @@ def test_the_prefilter_loses_nothing(case: Case, rules: RuleSet) -> None:
     )
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in some_cases(12)[1::2]])
+@pytest.mark.parametrize("case", _every_fourth_at_once(some_cases(12)[1::2]))
 def test_a_failure_in_a_large_log_is_the_failure_alone(case: Case, rules: RuleSet) -> None:
     raw = case.read().rstrip(b"\n") + b"\n"
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff") or case.label["verdict"] == "clean":

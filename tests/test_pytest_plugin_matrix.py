@@ -29,8 +29,14 @@ def _python(version: str) -> str:
     pytest.skip(f"no Python {version} here")
 
 
-@pytest.mark.parametrize(("rerunfailures", "needs"), MATRIX, ids=[m[0] for m in MATRIX])
-@pytest.mark.parametrize("version", ["3.10", "3.11"])
+PAIRS = [
+    pytest.param(version, *releases, id=f"{version}-{releases[0]}", marks=[] if n == m else [pytest.mark.long])
+    for n, version in enumerate(["3.10", "3.11"])
+    for m, releases in enumerate(MATRIX)
+]
+
+
+@pytest.mark.parametrize(("version", "rerunfailures", "needs"), PAIRS)
 def test_the_plugin_works_with_every_supported_pair(tmp_path: Path, version: str, rerunfailures: str, needs: str) -> None:
     """What the plugin's own tests say, in an environment that has nothing else of ours."""
     subprocess.run([_python(version), "-m", "venv", tmp_path / "venv"], check=True)

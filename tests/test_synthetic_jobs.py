@@ -48,6 +48,11 @@ def test_the_rank_that_began_it_is_found_in_jobs_of_every_shape(tmp_path: Path, 
 
 
 @pytest.mark.slow
+def test_the_rank_that_began_it_is_found_in_larger_jobs(tmp_path: Path, rules: RuleSet) -> None:
+    check(range(3000, 3100), 256, tmp_path, rules)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(8))
 def test_the_rank_that_began_it_is_found_in_two_thousand_jobs(part: int, tmp_path: Path, rules: RuleSet) -> None:
     check(range(part * 250, (part + 1) * 250), 1024, tmp_path, rules)

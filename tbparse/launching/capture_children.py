@@ -249,6 +249,11 @@ def _fork() -> int:
         return original()
     child = watch.begin(None, None)
     child.channel = channel = open_channel(2, child, 1)
+    if watch.reports is not None:
+        # Loaded before the fork: what the child does before it is its caller's is then short, and a handler of a signal
+        # that raises (torch's of SIGTERM) hardly meets it there, where nobody catches for the child.
+        from tbparse.launching import hook, report_env  # noqa: F401
+        from tbparse.launching.hook import tbparse_child_report  # noqa: F401
     try:
         pid = original()
     except BaseException:
