@@ -160,6 +160,24 @@ def test_told_to_stop_it_does_not_begin_another_attempt(tmp_path):
     assert record["next"] == "stop", err
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)], ids=["int", "term"])
+def test_a_signal_while_it_waits_ends_it_at_once(tmp_path, number, code):
+    """No child runs then that it could be passed on to. SIGTERM ends it as it ends any process: a shell sees 143."""
+    (tmp_path / "job.py").write_text(JOB)
+    job = [sys.executable, "-S", "job.py", *(RESET.encode("unicode_escape").decode() for _ in range(2))]
+    command = [sys.executable, "-m", "tbparse.cli.main", "run", "--retries", "3", "--retry-wait", "3600", "--", *job]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        assert any("again in 3600 s" in line for line in process.stderr)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == code
+    assert (tmp_path / "count").read_text() == "1"
+
+
 # --- what decides
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tbparse.engine import classify
 from tbparse.errors import SettingsError, UsageError
 from tbparse.settings import NO_PROJECT, Project, load_project
+from tbparse.settings_model import Settings
 
 OOM = b"""Traceback (most recent call last):
   File "/w/train.py", line 3, in <module>
@@ -249,3 +251,9 @@ def test_doctor_shows_what_is_in_force_and_from_where(tmp_path):
     assert "there is no rule `python/nam-error`" in done.stdout
     (tmp_path / "pyproject.toml").unlink()
     assert "settings     none: " in tbparse("doctor", cwd=tmp_path).stdout
+
+
+def test_the_page_about_settings_has_a_row_for_every_key():
+    page = (Path(__file__).resolve().parent.parent / "docs" / "settings.md").read_text(encoding="utf-8")
+    keys = [key for cell in re.findall(r"^\| (`.*?) \|", page, re.M) for key in re.findall(r"`(\w+)`", cell)]
+    assert sorted(keys) == sorted(Settings.model_fields)
