@@ -169,3 +169,19 @@ def test_a_xid_explains_the_error_that_the_process_then_raised(explain) -> None:
     assert answer.category == "gpu-hardware"
     assert (answer.exception, place(answer.site)) == ("RuntimeError", ("/work/train.py", 9, "step"))
     assert any("Xid" in e.text for e in answer.evidence)
+
+
+def test_a_programs_own_exception_that_quotes_an_exit_status_is_a_cause() -> None:
+    text = """\
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/work/train.py", line 61, in main
+[rank0]:     loss.backward()
+[rank0]: RuntimeError: NCCL communicator was aborted on rank 0.
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/work/video.py", line 19, in decode
+[rank1]:     raise DecodeError(f"ffmpeg {path} returned non-zero exit status {p.returncode}")
+[rank1]: video.DecodeError: ffmpeg 0071.mp4 returned non-zero exit status 69
+"""
+    answer = explain(text, returncode=1)
+    assert (answer.exception, answer.rank) == ("video.DecodeError", 1)
+    assert "launcher's word" not in " ".join(answer.why)
