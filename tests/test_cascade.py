@@ -171,7 +171,7 @@ def test_a_xid_explains_the_error_that_the_process_then_raised(explain) -> None:
     assert any("Xid" in e.text for e in answer.evidence)
 
 
-def test_a_programs_own_exception_that_quotes_an_exit_status_is_a_cause() -> None:
+def test_a_programs_own_exception_that_quotes_an_exit_status_is_a_cause(explain) -> None:
     text = """\
 [rank0]: Traceback (most recent call last):
 [rank0]:   File "/work/train.py", line 61, in main
