@@ -184,4 +184,3 @@ def test_a_programs_own_exception_that_quotes_an_exit_status_is_a_cause(explain)
 """
     answer = explain(text, returncode=1)
     assert (answer.exception, answer.rank) == ("video.DecodeError", 1)
-    assert "launcher's word" not in " ".join(answer.why)
