@@ -184,3 +184,21 @@ def test_a_programs_own_exception_that_quotes_an_exit_status_is_a_cause(explain)
 """
     answer = explain(text, returncode=1)
     assert (answer.exception, answer.rank) == ("video.DecodeError", 1)
+
+
+def test_sruns_task_gives_the_rank_of_a_memory_kill(explain) -> None:
+    step = "slurmstepd: error: Detected 1 oom_kill event in StepId=81.0. Some of the step tasks have been OOM Killed.\n"
+    one = "srun: error: gn61: task 3: Out Of Memory\nsrun: error: gn60: tasks 0-2: Terminated\n"
+    two = "srun: error: gn61: task 3: Out Of Memory\nsrun: error: gn60: task 1: Out Of Memory\n"
+    assert explain(step + one, returncode=137).rank == 3
+    assert explain(step + two, returncode=137).rank is None
+
+
+def test_a_distributed_checkpoints_error_names_the_rank_that_failed(explain) -> None:
+    error = traceback(
+        "torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([3])\n"
+        "Traceback (most recent call last): (RANK 3)\nOSError: [Errno 28] No space left on device",
+        ("/work/ckpt.py", 66, "save"),
+    )
+    assert explain(of_rank(0, error), returncode=1).rank == 3
+    assert explain(of_rank(3, error), returncode=1).rank == 3
