@@ -187,6 +187,10 @@ def _worker_exit(cause: Candidate, exits: Sequence[RankExit]) -> RankExit | None
     if cause.tier is Tier.WRAPPER:
         failed = [e for e in exits if e.exit_code not in (None, 0, -15) and e.rank is not None]
         return next((e for e in failed if e.named_root), failed[0] if len({e.rank for e in failed}) == 1 else None)
+    if failure.kind == "scheduler" and failure.signal == 9:
+        # The step's report of a kill names no task; srun's own line does, when it was one.
+        killed = [e for e in exits if e.launcher == "srun" and e.exit_code in (-9, 137) and e.rank is not None]
+        return killed[0] if len({e.rank for e in killed}) == 1 else None
     if _launchers_own(failure) or failure.kind in ("scheduler", "kernel", "launcher"):
         return None
     wanted = [

@@ -169,3 +169,36 @@ def test_a_xid_explains_the_error_that_the_process_then_raised(explain) -> None:
     assert answer.category == "gpu-hardware"
     assert (answer.exception, place(answer.site)) == ("RuntimeError", ("/work/train.py", 9, "step"))
     assert any("Xid" in e.text for e in answer.evidence)
+
+
+def test_a_programs_own_exception_that_quotes_an_exit_status_is_a_cause(explain) -> None:
+    text = """\
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/work/train.py", line 61, in main
+[rank0]:     loss.backward()
+[rank0]: RuntimeError: NCCL communicator was aborted on rank 0.
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/work/video.py", line 19, in decode
+[rank1]:     raise DecodeError(f"ffmpeg {path} returned non-zero exit status {p.returncode}")
+[rank1]: video.DecodeError: ffmpeg 0071.mp4 returned non-zero exit status 69
+"""
+    answer = explain(text, returncode=1)
+    assert (answer.exception, answer.rank) == ("video.DecodeError", 1)
+
+
+def test_sruns_task_gives_the_rank_of_a_memory_kill(explain) -> None:
+    step = "slurmstepd: error: Detected 1 oom_kill event in StepId=81.0. Some of the step tasks have been OOM Killed.\n"
+    one = "srun: error: gn61: task 3: Out Of Memory\nsrun: error: gn60: tasks 0-2: Terminated\n"
+    two = "srun: error: gn61: task 3: Out Of Memory\nsrun: error: gn60: task 1: Out Of Memory\n"
+    assert explain(step + one, returncode=137).rank == 3
+    assert explain(step + two, returncode=137).rank is None
+
+
+def test_a_distributed_checkpoints_error_names_the_rank_that_failed(explain) -> None:
+    error = traceback(
+        "torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([3])\n"
+        "Traceback (most recent call last): (RANK 3)\nOSError: [Errno 28] No space left on device",
+        ("/work/ckpt.py", 66, "save"),
+    )
+    assert explain(of_rank(0, error), returncode=1).rank == 3
+    assert explain(of_rank(3, error), returncode=1).rank == 3

@@ -26,6 +26,7 @@ _DIED = re.compile(
 _STATUS = re.compile(r"returned non-zero exit status (?P<code>-?\d+)|terminated with exit code (?P<code2>-?\d+)")
 _SPAWN_INDEX = re.compile(r"\bprocess (?P<rank>\d+) terminated with")
 _SPAWN_RAISED = re.compile(r"-- Process (?P<rank>\d+) terminated with the following error:")
+_CHECKPOINT_RANKS = re.compile(r"CheckpointException ranks:dict_keys\(\[(?P<ranks>\d+(?:, \d+)*)\]\)")
 _WORKER_SIGNAL = re.compile(r"DataLoader worker \(pid \d+\) is killed by signal: (?P<what>[A-Za-z ]+?)\.")
 _WORKER_SIGNALS = {
     "Killed": 9,
@@ -144,6 +145,11 @@ def exit_facts(failure: Failure) -> None:
         raised = _SPAWN_RAISED.search(message)
         if raised and failure.rank_hint is None:
             failure.rank_hint = int(raised["rank"])
+        told = _CHECKPOINT_RANKS.search(message)
+        if told is not None:  # every rank raises it, with the errors of those that failed
+            ranks = [int(x) for x in told["ranks"].split(", ")]
+            if link.rank is None and failure.rank not in ranks:
+                link.rank = ranks[0]
         worker = _WORKER_SIGNAL.search(message)
         if worker and failure.signal is None:
             failure.signal = _WORKER_SIGNALS.get(worker["what"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 
 from tbparse.records import Link
@@ -37,6 +38,10 @@ def is_wrapper(link: Link) -> bool:
     if any(short(base) in LAUNCHER_WRAPPERS or short(base) in REMOTE_WRAPPERS for base in link.bases):
         return True
     head = (link.message or "")[:600]
-    return link.exception is not None and (
-        _POINTS_UP.search(head) is not None or _CHILD_ENDED.search(head.split("\n", 1)[0]) is not None
-    )
+    if link.exception is None:
+        return False
+    if _POINTS_UP.search(head) is not None:
+        return True
+    # An exception type of the program's own says what the failure is, though it quotes how a command ended.
+    own = bool(link.frames) and link.frames[-1].origin == "user" and not hasattr(builtins, name)
+    return not own and _CHILD_ENDED.search(head.split("\n", 1)[0]) is not None
