@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from tbparse.attribute.cascade import Candidate, Tier
-from tbparse.attribute.unwrap import short
+from tbparse.attribute.unwrap import passes, short
 from tbparse.records import Failure, RankExit
+from tbparse.ruleset.match import RuleSet
 
 _WENT_ON = "the same rank went on, and ended by something else"
 _NOT_THE_END = "it did not leave the program's top, as the error that ended another rank did"
@@ -23,7 +24,7 @@ Writer = int | str
 """A rank, or the key of a writer whose rank nothing tells."""
 
 
-def demote_handled(candidates: Sequence[Candidate], exits: Sequence[RankExit]) -> None:
+def demote_handled(candidates: Sequence[Candidate], exits: Sequence[RankExit], rules: RuleSet) -> None:
     """Lower the tier of local errors that their ranks handled, where another rank's error or death explains the job's end."""
     locals_ = [c for c in candidates if c.tier is Tier.LOCAL and c.failure.kind == "traceback"]
     doubtful = [c for c in locals_ if not any(_left(x) for x in _all(c))]
@@ -41,7 +42,8 @@ def demote_handled(candidates: Sequence[Candidate], exits: Sequence[RankExit]) -
         others = [x for x, theirs in ended if not theirs <= mine]
         later = [x for x, theirs in ended if theirs <= mine]  # of the same rank, printed when it really ended
         explained = others or later or any(who.who(d.failure) not in mine for d in deaths)
-        safe = not _lasting(c) or all(_lasting(x) for x in (*others, *later))
+        safe = passes(c.root, rules) or not any(passes(x.root, rules) for x in (*others, *later))
+        # What lasts never gives way to what may pass: a wrong retry costs more than a wrong name.
         if explained and (others or safe) and all(_outlived(x, ends, stopped, who) for x in _all(c)):
             c.tier, c.why = Tier.DEMOTED, _WENT_ON
         elif others and safe:
@@ -100,12 +102,6 @@ def _left(failure: Failure) -> bool:
         return True
     frames = [x for x in failure.links[0].frames if x.origin != "launcher"]
     return bool(frames) and frames[0].function == "<module>"
-
-
-def _lasting(candidate: Candidate) -> bool:
-    """No rule says that it may pass. What lasts never gives way to what may pass: a wrong retry costs more than a wrong name."""
-    match = candidate.root.match
-    return match is None or not match.rule.may_retry
 
 
 Ends = dict[tuple[str | None, int | None, Writer | None], list[tuple[int, str | None]]]
