@@ -35,7 +35,9 @@ def demote_handled(candidates: Sequence[Candidate], exits: Sequence[RankExit], r
     who = _Writers(candidates)
     ended = [(c, who.of(c)) for c in locals_ if any(_left(x) for x in _all(c))]
     deaths = [
-        c for c in candidates if c.tier in (Tier.DEATH, Tier.CRASH) or c.failure.kind == "launcher" and c.failure.signal in _CRASHES
+        c
+        for c in candidates
+        if c.tier in (Tier.DEATH, Tier.CRASH) or (c.failure.kind == "launcher" and c.failure.signal in _CRASHES)
     ]
     ends = _ends(candidates, who)
     survived = {_what(c) for c in candidates if c.failure.fate == "survived"}
