@@ -210,7 +210,9 @@ HANDLED = traceback(
     ("/opt/venv/lib/python3.11/site-packages/urllib3/connection.py", 199, "send"),
 )
 WENT_ON = "".join(f"step {n}/9000 loss=0.41 lr=1e-4\n" for n in (110, 120, 130, 140))
-DIED = traceback("AssertionError: 1023 tokens for 1024 positions", ("/work/train.py", 141, "<module>"), ("/work/train.py", 90, "step"))
+DIED = traceback(
+    "AssertionError: 1023 tokens for 1024 positions", ("/work/train.py", 141, "<module>"), ("/work/train.py", 90, "step")
+)
 
 
 def test_an_error_that_one_rank_survived_is_not_the_same_errors_end_of_another(explain) -> None:
