@@ -192,7 +192,8 @@ def test_signals_reach_the_child(name: str) -> None:
 
 
 def test_stopping_and_going_on_are_passed_on() -> None:
-    with started(run(FAMILY)) as p:
+    # In a group of its own, as a shell starts it: nobody can stop a group that has no parent in its session, as ours may be.
+    with started(run(FAMILY), preexec_fn=os.setpgrp) as p:
         family = pids(read_line(p))
         p.send_signal(signal.SIGTSTP)
         for pid in (*family, p.pid):

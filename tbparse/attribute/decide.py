@@ -61,7 +61,7 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
     for c in candidates:
         rate(c)
     candidates = fold_twins(candidates)
-    demote_handled(candidates, job.exits)
+    demote_handled(candidates, job.exits, rules)
     weigh(candidates, job.exits, job.facts.closed, times)
     wrappers = [c for c in candidates if c.tier is Tier.WRAPPER or (c.tier is Tier.DEATH and c.failure.kind == "traceback")]
     failed = None if running else _failed(returncode, job, candidates)

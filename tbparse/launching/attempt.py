@@ -58,24 +58,26 @@ def run_once(
             stream.flush()
     streams = open_streams(stdout, pty)
     forwarding = Forwarding(streams.resize)
-    watchdog = Watchdog()
     try:
         with forwarding:
-            process = subprocess.Popen(
-                list(cmd), stdout=streams.stdout, stderr=streams.stderr, env=env, cwd=cwd, start_new_session=True
-            )
+            watchdog = Watchdog()
             try:
-                watchdog.watch(process.pid)
-                forwarding.start(process.pid)
-                streams.close_child_ends()
-                held = Pump(streams.channels, recording, log).run(process, grace_s, forwarding)
-                if forwarding.received:
-                    _end_group(process.pid, grace_s)
-            except BaseException:
-                _end(process, grace_s)
-                raise
+                process = subprocess.Popen(
+                    list(cmd), stdout=streams.stdout, stderr=streams.stderr, env=env, cwd=cwd, start_new_session=True
+                )
+                try:
+                    watchdog.watch(process.pid)
+                    forwarding.start(process.pid)
+                    streams.close_child_ends()
+                    held = Pump(streams.channels, recording, log).run(process, grace_s, forwarding)
+                    if forwarding.received:
+                        _end_group(process.pid, grace_s)
+                except BaseException:
+                    _end(process, grace_s)
+                    raise
+            finally:
+                watchdog.dismiss()
     finally:
-        watchdog.dismiss()
         streams.close()
     notes = []
     if held:

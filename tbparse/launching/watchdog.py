@@ -29,9 +29,10 @@ kill -s KILL -- "-$group"
 
 
 class Watchdog:
-    """Watches over a process group, from :meth:`watch` until :meth:`dismiss`. Without ``/bin/sh`` there is none, which is logged.
+    """Watches over a process group from :meth:`watch` until :meth:`dismiss`. Without ``/bin/sh`` there is none, which is logged.
 
-    It is there before the child, or a child that this process hardly survives would have nobody.
+    It is made before the child, so that between the child's start and its being watched lies one write, not the start of a
+    process: a parent killed in between would leave an orphan.
     """
 
     def __init__(self) -> None:
@@ -45,17 +46,16 @@ class Watchdog:
                 cwd="/",
                 env={"PATH": "/usr/bin:/bin"},
                 start_new_session=True,
-                bufsize=0,
             )
         except OSError as e:
             _log.info("no watchdog: %s; the command would outlive this process if that were killed", e)
 
     def watch(self, group: int) -> None:
-        """The process group ``group`` is there now."""
+        """From now on the process group ``group`` ends when this process does."""
         self._tell(b"%d\n" % group)
 
     def dismiss(self) -> None:
-        """The group needs no watching any more, or there is none. Returns when the watchdog is gone."""
+        """The group, if there was one, needs no watching any more. Returns when the watchdog is gone."""
         self._tell(b"\n")
         process, self._process = self._process, None
         if process is None or process.stdin is None:
@@ -68,3 +68,4 @@ class Watchdog:
         if self._process is not None and self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.write(line)
+                self._process.stdin.flush()
