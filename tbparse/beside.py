@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from tbparse import model
 from tbparse.attribute.cascade import Candidate, Tier
 from tbparse.attribute.facts import show_ranks
 from tbparse.attribute.job import Decision, Job
-from tbparse.model import Scalar
 from tbparse.records import Failure, Link
+from tbparse.terms import Scalar
 
 if TYPE_CHECKING:
     from tbparse.attribute.hang import Absence
@@ -98,23 +97,23 @@ def hang_captures(decision: Decision) -> dict[str, Scalar | tuple[Scalar, ...]]:
     return out
 
 
-def secondary_of(decision: Decision, cause: Candidate | None) -> tuple[model.Secondary, ...]:
+def secondary_of(decision: Decision, cause: Candidate | None) -> tuple[dict[str, Any], ...]:
     """The other failures: the same one elsewhere first, then what competed, in the order of the log."""
-    out: list[model.Secondary] = []
+    out: list[dict[str, Any]] = []
 
     def add(c: Candidate, failure: Failure, link: Link, kind: SecondaryKind) -> None:
         line = link.line or failure.first
         rule = c.root.match.rule.id if c.root.match is not None and link is c.root.link else None
-        out.append(model.Secondary(exception=link.exception, rank=failure.rank, line=line.no, kind=kind, rule=rule))
+        out.append(_secondary(link.exception, kind, rule, rank=failure.rank, line=line.no))
         if failure.also:
             ranks = tuple(sorted({t.rank for t in failure.also if t.rank is not None}))
-            out.append(model.Secondary(exception=link.exception, kind=kind, rule=rule, count=len(failure.also), ranks=ranks))
+            out.append(_secondary(link.exception, kind, rule, count=len(failure.also), ranks=ranks))
 
     if cause is not None:
         if cause.failure.also:
             ranks = tuple(sorted({t.rank for t in cause.failure.also if t.rank is not None}))
             exception = cause.root.link.exception
-            out.append(model.Secondary(exception=exception, kind="same", count=len(cause.failure.also), ranks=ranks))
+            out.append(_secondary(exception, "same", count=len(cause.failure.also), ranks=ranks))
         for twin in cause.twins:
             add(cause, twin, twin.root, "same")
         for link in cause.failure.links[cause.root.index + 1 :]:
@@ -134,6 +133,19 @@ def secondary_of(decision: Decision, cause: Candidate | None) -> tuple[model.Sec
         for twin in c.twins:
             add(c, twin, twin.root, kind)
     return tuple(out[:MAX_SECONDARY])
+
+
+def _secondary(
+    exception: str | None,
+    kind: SecondaryKind,
+    rule: str | None = None,
+    *,
+    rank: int | None = None,
+    line: int | None = None,
+    count: int = 1,
+    ranks: tuple[int, ...] = (),
+) -> dict[str, Any]:
+    return {"exception": exception, "rank": rank, "line": line, "kind": kind, "rule": rule, "count": count, "ranks": ranks}
 
 
 def _kind_of(c: Candidate) -> SecondaryKind:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from tbparse.model import Origin, Relation
+from tbparse.terms import Origin, Relation
 
 
 class Tags(NamedTuple):

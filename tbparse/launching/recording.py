@@ -14,8 +14,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tbparse.launching.place import fill_place
-from tbparse.model import RootCause, signal_name
+from tbparse.model import RootCause
 from tbparse.records import NO_TAGS, Tags
+from tbparse.terms import signal_name
 
 if TYPE_CHECKING:
     from tbparse.engine import Explainer

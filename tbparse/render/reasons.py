@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tbparse.attribute.cascade import Candidate, Tier
 from tbparse.attribute.job import Decision, Job
-from tbparse.model import RootCause
 from tbparse.render.words import call, count, last_part, number_list, rank_numbers, ranks
+
+if TYPE_CHECKING:
+    from tbparse.model import RootCause
 
 _WEAK = {
     Tier.BARE: "Only the exception's line is in the log, without its traceback.",

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tbparse.model import Retry, Scalar, signal_name
 from tbparse.records import Failure, Link
 from tbparse.ruleset import patterns
+from tbparse.terms import Scalar, signal_name
 from tbparse.text.quotes import mentioned, quoted
 
 if TYPE_CHECKING:
+    from tbparse.model import Retry
     from tbparse.ruleset.schema import SiteFile
 
 MAX_MESSAGE_CHARS = 32_768
@@ -451,7 +452,16 @@ def _convert(text: str, kind: str) -> Scalar | tuple[Scalar, ...]:
 
 def default_retry(verdict: str) -> Retry:
     """What to do where the rule does not say: a transient failure is tried again a few times, anything else is not."""
-    return Retry(action="retry", delay_s=30.0, max=3) if verdict == "transient" else Retry()
+    from tbparse.model import Retry
+
+    return Retry(**retry_values(None, verdict))
+
+
+def retry_values(retry: dict[str, Any] | None, verdict: str) -> dict[str, Any]:
+    """What a rule says of trying again, or :func:`default_retry` where it does not say, as values of the answer's ``retry``."""
+    if not retry and verdict == "transient":
+        return {"action": "retry", "delay_s": 30.0, "max": 3}
+    return {"action": "stop", "delay_s": 0.0, "max": 0, **(retry or {})}
 
 
 def builtin_rules(profile: str = "job") -> RuleSet:
