@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from tbparse.dialects.base import Page
 from tbparse.records import Line, RankExit, Tags
+from tbparse.text.needles import Needles
 
 MAX_FACTS = 50_000
 """Works, and states of process groups, that are kept of one job."""
@@ -130,7 +131,7 @@ class Facts:
     def read(self, page: Page, exits: Iterable[RankExit], tags: Tags, source: str | None) -> None:
         """Take in what a page says. ``tags``: what the log's own name tells about who writes."""
         self._remember(page, tags, source)
-        if any(needle in page.everything for needle in NEEDLES):
+        if NEEDLES.in_any(page.everything):
             from tbparse.attribute.wording import read_lines  # its patterns cost more than the start of a small log may
 
             read_lines(self, page, tags, source)
@@ -247,7 +248,7 @@ def _said_by(words: tuple[Line, str | None]) -> tuple[bool, str]:
     return not source.endswith(("stdout.log", ".out")), source
 
 
-NEEDLES = (
+NEEDLES = Needles(
     "SeqNum=", "enqueued", "monitoredBarrier", "lagging", "didn't join", "clients joined", "mismatch between collectives",
     "missing ranks", "missing_ranks", "dump signal", "closing signal", "will restart worker group", "SLURM_RESTART_COUNT",
     "imed out task names", "DUE TO", "FailurePolicy", "will be retried",

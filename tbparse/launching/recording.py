@@ -11,13 +11,14 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from queue import Queue
 from contextlib import suppress
+from queue import Queue
 from typing import TYPE_CHECKING
 
 from tbparse.launching.place import fill_place
-from tbparse.model import RootCause, signal_name
+from tbparse.model import RootCause
 from tbparse.records import NO_TAGS, Tags
+from tbparse.terms import signal_name
 
 if TYPE_CHECKING:
     from tbparse.engine import Explainer

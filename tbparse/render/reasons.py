@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tbparse.attribute.cascade import Candidate, Tier
 from tbparse.attribute.facts import number_list, show_ranks
 from tbparse.attribute.job import Decision, Job
-from tbparse.model import RootCause
 from tbparse.render.words import call, count, last_part, rank_numbers
+
+if TYPE_CHECKING:
+    from tbparse.model import RootCause
 
 _WEAK = {
     Tier.BARE: "Only the exception's line is in the log, without its traceback.",

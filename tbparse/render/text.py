@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tbparse.attribute.facts import show_ranks
-from tbparse.model import Attempt, RootCause, Secondary, Site
 from tbparse.render.layout import Sheet, Span, cells, cut, short_path, wrap
 from tbparse.render.report import Report
 from tbparse.render.safe import printable
 from tbparse.render.words import call, count, ends, last_part, rank_numbers
+
+if TYPE_CHECKING:
+    from tbparse.model import Attempt, RootCause, Secondary, Site
 
 BANNERS = {
     "real": ("REAL", "bold white on red", "will fail again until something is changed"),

@@ -10,11 +10,11 @@ from tbparse.attribute.clocks import read_time, scale, time_in
 from tbparse.attribute.facts import show_ranks
 from tbparse.attribute.job import Decision, Job
 from tbparse.attribute.judge import failure_times, in_order
-from tbparse.model import signal_name
 from tbparse.records import Failure, RankExit
 from tbparse.render.layout import Sheet, cut
 from tbparse.render.safe import printable
 from tbparse.render.words import call, count
+from tbparse.terms import signal_name
 
 ROWS = 40
 """Rows before the rest is counted."""

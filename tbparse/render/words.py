@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tbparse.model import RootCause, signal_name, signal_number
+from tbparse.terms import signal_name, signal_number
 
 if TYPE_CHECKING:
     from tbparse.attribute.cascade import Candidate
+    from tbparse.model import RootCause
     from tbparse.records import Failure, Link
 
 _KINDS = {
