@@ -11,8 +11,8 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from queue import Queue
 from contextlib import suppress
+from queue import Queue
 from typing import TYPE_CHECKING
 
 from tbparse.launching.place import fill_place
