@@ -2,7 +2,7 @@
 
 The child writes so many megabytes to standard output and standard error and then raises: line by line, as programs do, and in
 blocks of a megabyte made beforehand, as fast as a pipe takes them. Printed are the best of the rounds in seconds, the ratio of the
-two (1 is as fast; the budget is 0.7 for lines), the same without what ``tbparse run`` needs for a child that writes nothing, and the
+two (1 is as fast; the budget is 0.7 for lines), the same without what ``tbparse run`` needs for an empty child, and the
 memory of the largest process.
 """
 
