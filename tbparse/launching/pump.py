@@ -18,7 +18,7 @@ from tbparse.launching.streams import Channel
 
 _log = logging.getLogger("tbparse")
 
-READ_BYTES = 256 * 1024
+READ_BYTES = 512 * 1024
 MAX_HELD_BYTES = 64 * 1024
 """Of two streams whole lines are recorded; a line longer than this is recorded in pieces."""
 _LOOK_EVERY_S = 0.05
