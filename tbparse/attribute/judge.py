@@ -61,7 +61,7 @@ def in_order(failures: Sequence[Failure], times: Mapping[int, float]) -> list[Fa
 def rank_order(candidates: Sequence[Candidate], times: Mapping[int, float]) -> list[Candidate]:
     """Candidates strongest first: by tier, and within a tier as they are believed to have happened."""
     out: list[Candidate] = []
-    for tier in Tier:
+    for tier in sorted({c.tier for c in candidates}):
         found = {id(c.failure): c for c in candidates if c.tier is tier}
         same = [c for c in candidates if c.tier is tier]
         if len(found) == len(same):

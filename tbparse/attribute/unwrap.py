@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tbparse.dialects.wrappers import LAUNCHER_WRAPPERS, is_wrapper, short
-from tbparse.model import signal_number
 from tbparse.records import Failure, Frame, Link
 from tbparse.ruleset.match import Context, Evidence, Match, RuleSet
+from tbparse.terms import signal_number
 
 __all__ = ["LAUNCHER_WRAPPERS", "Root", "blame", "entry_frame", "exit_facts", "find_root", "is_wrapper", "short"]
 

@@ -10,7 +10,8 @@ from itertools import accumulate
 from re import Pattern
 from typing import Protocol
 
-from tbparse.records import Failure, Line, RankExit
+from tbparse.records import Failure, Line, RankExit, text_of
+from tbparse.text.needles import Haystack
 
 
 def _starts(texts: Sequence[str]) -> list[int]:
@@ -29,8 +30,9 @@ class Page:
     """How workers ended, as launchers' lines tell; evidence for attribution, not failures of their own."""
 
     def __post_init__(self) -> None:
-        self.texts: list[str] = [line.text for line in self.lines]
+        self.texts: list[str] = list(map(text_of, self.lines))
         self.taken = bytearray(len(self.texts))
+        self._shown: Sequence[str] = self.texts
 
     @cached_property
     def blob(self) -> str:
@@ -39,16 +41,18 @@ class Page:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return _starts(self.texts)
+        return _starts(self._shown)
 
     def narrow(self) -> bool:
         """Blank out the lines that are taken, for dialects that only want the others; False when none is left."""
-        self.__dict__.setdefault("everything", self.blob)
+        self.__dict__.setdefault("everything", self.words)
         texts = [""] * len(self.texts)
         for i in self.free():
             texts[i] = self.texts[i]
         self.__dict__["blob"] = "\n".join(texts)
-        self.__dict__["_starts"] = _starts(texts)
+        self.__dict__.pop("_starts", None)
+        self._shown = texts
+        self.__dict__["words"] = Haystack(texts)
         return any(texts)
 
     def free(self) -> Iterator[int]:
@@ -59,9 +63,14 @@ class Page:
             i = self.taken.find(0, i + 1)
 
     @cached_property
-    def everything(self) -> str:
+    def words(self) -> Haystack:
+        """What :attr:`blob` holds, for looking whether texts stand in it."""
+        return Haystack(self.texts)
+
+    @cached_property
+    def everything(self) -> Haystack:
         """All text, with the lines that dialects have claimed, before and after :meth:`narrow`."""
-        return self.blob
+        return self.words
 
     def offset_of(self, i: int) -> int:
         """Where line ``i`` begins in :attr:`blob`."""

@@ -129,7 +129,7 @@ class TracebackDialect:
         for link in links:
             if link.rank is not None:
                 failure.rank_hint = link.rank
-            if any(_SIGNAL_HANDLER.search(x.path) for x in link.frames):
+            if any("signal_handling" in x.path and _SIGNAL_HANDLER.search(x.path) for x in link.frames):
                 link.handler = True
         page.take(i, max(i, end - 1))
         return failure, end

@@ -14,16 +14,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tbparse.model import Retry, Scalar, signal_name
 from tbparse.records import Failure, Link
 from tbparse.ruleset import patterns
+from tbparse.ruleset.patterns import MIN_LITERAL
+from tbparse.terms import Scalar, signal_name
 from tbparse.text.quotes import mentioned, quoted
 
 if TYPE_CHECKING:
+    from tbparse.model import Retry
     from tbparse.ruleset.schema import SiteFile
 
 MAX_MESSAGE_CHARS = 32_768
 """Longer messages are searched in their head and tail."""
+SHORT_MESSAGE = 400
+"""In messages up to this length literals are looked up by where they begin, in longer ones they are searched."""
 
 
 @dataclass(slots=True)
@@ -163,24 +167,48 @@ class _Index:
         return exact, lower, free
 
     @cached_property
+    def _by_start(self) -> tuple[dict[str, list[tuple[str, int]]], dict[str, list[tuple[str, int]]]]:
+        """The literals of :attr:`_by_literal` by their first characters."""
+        exact, lower, _ = self._by_literal
+        return _by_start(exact), _by_start(lower)
+
+    def _hits(self, message: str, low: str) -> set[int]:
+        """Matchers of which a literal stands in the message."""
+        if len(message) > SHORT_MESSAGE:
+            exact, lower, _ = self._by_literal
+            return {i for x, i in exact if x in message} | {i for x, i in lower if x in low}
+        hits: set[int] = set()
+        for text, starts in zip((message, low), self._by_start, strict=True):
+            for at in range(len(text) - MIN_LITERAL + 1) if starts else ():
+                for literal, i in starts.get(text[at : at + MIN_LITERAL], ()):
+                    if text.startswith(literal, at):
+                        hits.add(i)
+        return hits
+
+    @cached_property
     def _by_kind(self) -> dict[tuple[str, bool], list[int]]:
         return {}
 
     def select(self, message: str, low: str, failure: Failure) -> Iterator[Matcher]:
         """Those that may fit, in the order in which they were added; ``low`` is the message in lower case."""
-        exact, lower, free = self._by_literal
+        _, _, free = self._by_literal
         key = failure.kind, failure.signal is not None
         fits = self._by_kind.get(key)
         if fits is None:
             fits = self._by_kind[key] = [i for i in free if _may_fit(self.matchers[i][1], *key)]
-        hits = {i for x, i in exact if x in message}
-        if lower:
-            hits.update(i for x, i in lower if x in low)
+        hits = self._hits(message, low)
         if hits:
             hits.update(fits)
             fits = sorted(hits)
         for i in fits:
             yield self.matchers[i]
+
+
+def _by_start(literals: Iterable[tuple[str, int]]) -> dict[str, list[tuple[str, int]]]:
+    out: dict[str, list[tuple[str, int]]] = {}
+    for literal, i in literals:
+        out.setdefault(literal[:MIN_LITERAL], []).append((literal, i))
+    return out
 
 
 def _may_fit(m: dict[str, Any], kind: str, signalled: bool) -> bool:
@@ -451,7 +479,16 @@ def _convert(text: str, kind: str) -> Scalar | tuple[Scalar, ...]:
 
 def default_retry(verdict: str) -> Retry:
     """What to do where the rule does not say: a transient failure is tried again a few times, anything else is not."""
-    return Retry(action="retry", delay_s=30.0, max=3) if verdict == "transient" else Retry()
+    from tbparse.model import Retry
+
+    return Retry(**retry_values(None, verdict))
+
+
+def retry_values(retry: dict[str, Any] | None, verdict: str) -> dict[str, Any]:
+    """What a rule says of trying again, or :func:`default_retry` where it does not say, as values of the answer's ``retry``."""
+    if not retry and verdict == "transient":
+        return {"action": "retry", "delay_s": 30.0, "max": 3}
+    return {"action": "stop", "delay_s": 0.0, "max": 0, **(retry or {})}
 
 
 def builtin_rules(profile: str = "job") -> RuleSet:

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tbparse.records import NO_TAGS, Line, Tags, merge_tags
+from tbparse.records import NO_TAGS, Line, Tags, merge_tags, number_of, shape_of, text_of
 from tbparse.text.prefixes import strip_prefixes
 
 MOST = 0.9
 """Share of the filled lines before which a label must stand to be believed for the block as a whole."""
-MAX_LABEL = 100
+MAX_LABEL = 160
 _SAMPLE = 400
 
 # Lines that open a failure, in whatever dialect: what stands before them is a prefix if it comes again below.
@@ -48,12 +48,12 @@ def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
     """Take all prefixes off a block of lines. Also returns the log level of each line that had one, by index."""
     out = list(lines)
     levels: dict[int, str] = {}
-    for i, line in enumerate(out):
-        if line.text and line.text[0] not in " \t":
+    for i, text in enumerate(map(text_of, lines)):
+        if text and text[0] not in " \t":
             _certain(out, levels, i)
-    begun = len({line.no for line in out})
+    begun = len(set(map(number_of, out)))
     for _ in range(2):
-        texts = [line.text for line in out]
+        texts = list(map(text_of, out))
         begins = texts
         if begun < len(out):
             begins = [line.text for k, line in enumerate(out) if k == 0 or line.no != out[k - 1].no]
@@ -132,7 +132,7 @@ def learn(texts: Sequence[str], begins: Sequence[str] | None = None) -> list[re.
     ``begins`` are the texts that stand at the start of a line of the log: a carriage return, as bars print it,
     starts a text that has no prefix.
     """
-    filled = [t for t in (texts if begins is None else begins) if t.strip()]
+    filled = list(filter(str.strip, texts if begins is None else begins))
     if len(filled) < 2:
         return []
     label = _numbers(filled) or _label(filled) or _names(filled)
@@ -245,6 +245,7 @@ def _label(filled: Sequence[str]) -> re.Pattern[str] | None:
             or often < MOST * sum(1 for t in rows if len(t.split()) > taken)
             or _WORDS.match(word)
             or (grouped and not word.strip("|+"))
+            or (not word.strip("│") and any("╭" in t for t in sample))  # the border of a box
         ):
             break
         taken += 1
@@ -296,6 +297,8 @@ def _read(prefix: str) -> tuple[str, Tags]:
 
 def _dedent(out: list[Line]) -> None:
     """Blanks before every line are a prefix too: take off what all lines share, by kind of prefix, in place."""
+    if len(set(map(shape_of, out))) == 1 and any(t and t[0] not in " \t" for t in map(text_of, out)):
+        return
     least: dict[str, int] = {}
     counts: Counter[str] = Counter()
     for line in out:
