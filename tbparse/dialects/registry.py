@@ -64,7 +64,7 @@ REGISTRY = (
         "terminat", "what():", "ProcessGroup", ".cpp:", "malloc", "free()", "corrupt", "smashing", "Assertion", "*** ",
         "signal", "panicked", "failure", "Check failed", "HSA_STATUS", "HW Exception", "CUDA error", "GPUassert", "in file",
         "Memory access fault", "egmentation fault", "Aborted", "abort", "us error", "llegal", "illed", "Terminated", "Hangup",
-        "NCCLUtils", "RESOURCE_EXHAUSTED",
+        "NCCLUtils", "Fatal error in", "RESOURCE_EXHAUSTED",
     )),
     Entry("exit", "exits", "ExitDialect", (
         "KeyboardInterrupt", "Could not consume", "Cannot find key", "received no value", "Flags parsing", "directory not found", "unrecognized arguments", "error:",
