@@ -363,9 +363,9 @@ class ChainReader:
         return parts, nested, j
 
     def _paddle_section(self, j: int) -> bool:
-        """PaddlePaddle sets the sections of its message between rules."""
+        """PaddlePaddle and MindSpore set the titles of their message's sections between rules."""
         return any(
-            t.startswith(("C++ Traceback (most recent call last)", "Error Message Summary:"))
+            t.startswith(("C++ Traceback (most recent call last)", "Error Message Summary:", "- Memory not enough:", "- C++ Call Stack:"))
             for t in self.texts[max(0, j - 2) : j + 2]
         )
 
@@ -397,7 +397,7 @@ class ChainReader:
         if text[0] in " \t":
             return not f.HEADER.search(text) and f.PROGRESS.search(text) is None and not (self.depth and _JAVA.match(text))
         if f.ends_message(text) and not text.startswith("-- Process"):
-            return False
+            return parts[0].rstrip()[-1:] in ("", ":") and self._paddle_section(k)
         if any("defined at (most recent call last)" in p or "Detected at node" in p for p in parts[:8]):
             return True  # TensorFlow tells where a node was made before it says what was wrong with it
         return (

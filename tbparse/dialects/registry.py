@@ -35,7 +35,7 @@ def _load(module: str, cls: str) -> Dialect:
 
 REGISTRY = (
     Entry("elastic", "elastic", "ElasticDialect", (
-        " FAILED", "exit", "noticed that process rank", "srun: error:", "non-zero", "EXIT ", "KILLED BY",
+        " FAILED", "exit", "status failed cmd", "noticed that process rank", "srun: error:", "non-zero", "EXIT ", "KILLED BY",
     )),
     Entry("pytest", "pytests", "PytestDialect", (
         "= FAILURES =", "= ERRORS =", "test session starts", "while loading conftest", "short test summary info", "- Captured ",
