@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,15 @@ HEALTHY = sorted(p for p in (HERE.parent / "fixtures" / "healthy").rglob("*") if
 @pytest.mark.parametrize("rule_id", RULES)
 def test_a_rule_is_complete(rule_id: str) -> None:
     assert list(shortcomings(RULES[rule_id])) == []
+
+
+@pytest.mark.parametrize("rule_id", RULES)
+def test_a_rule_says_where_its_text_is_from(rule_id: str) -> None:
+    """A page of the library's documentation, or the file that prints the text."""
+    references = RULES[rule_id].references
+    assert references
+    assert len(set(references)) == len(references)
+    assert all(re.fullmatch(r"https://[\w.-]+/[^\s<>]*", r) for r in references)
 
 
 def _explained(text: str, returncode: int | None, rules: RuleSet, *, prefilter: bool = True) -> Explainer:
@@ -120,8 +130,6 @@ def test_no_two_rules_tie_on_an_example(rules: RuleSet) -> None:
 
 
 def test_advice_places_are_captures_of_their_rule() -> None:
-    import re
-
     for rule_id, rule in RULES.items():
         for line in (*rule.advice, *(a for q in rule.qualifiers for a in q.advice)):
             for name in re.findall(r"\{([a-z_][a-z0-9_]*)\}", line):
