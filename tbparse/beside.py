@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tbparse.attribute.cascade import Candidate, Tier
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from tbparse.attribute.hang import Absence
 
 MAX_SECONDARY = 200
+MAX_ALIKE = 32
+"""So many failures of one exception, kind and rule are listed one by one; the others are one entry with their count and ranks."""
 SecondaryKind: TypeAlias = Literal["same", "effect", "launcher", "survived", "other"]
+_Sort: TypeAlias = tuple[str | None, SecondaryKind, str | None]
 
 
 def same_ranks(cause: Candidate) -> list[int]:
@@ -132,7 +136,31 @@ def secondary_of(decision: Decision, cause: Candidate | None) -> tuple[dict[str,
         add(c, c.failure, c.root.link, kind)
         for twin in c.twins:
             add(c, twin, twin.root, kind)
-    return tuple(out[:MAX_SECONDARY])
+    return tuple(_folded(out))
+
+
+def _folded(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """At most :data:`MAX_ALIKE` of a sort one by one, :data:`MAX_SECONDARY` in all; the others are counted, with their ranks."""
+    if len(found) <= MAX_ALIKE:
+        return found
+    out: list[dict[str, Any]] = []
+    seen: Counter[_Sort] = Counter()
+    rest: dict[_Sort, list[dict[str, Any]]] = {}
+    for x in found:
+        sort = (x["exception"], x["kind"], x["rule"])
+        seen[sort] += 1
+        if (x["count"] == 1 and seen[sort] <= MAX_ALIKE) and len(out) < MAX_SECONDARY:
+            out.append(x)
+        else:
+            rest.setdefault(sort, []).append(x)
+    for (exception, kind, rule), more in rest.items():
+        if len(more) == 1:
+            out.append(more[0])
+            continue
+        ranks = {r for x in more for r in (x["rank"], *x["ranks"]) if r is not None}
+        total = sum(x["count"] for x in more)
+        out.append(_secondary(exception, kind, rule, count=total, ranks=tuple(sorted(ranks))))
+    return out
 
 
 def _secondary(

@@ -269,7 +269,7 @@ def test_an_engine_that_fails_fails_nobody_else(monkeypatch: pytest.MonkeyPatch,
 def test_a_fault_in_between_leaves_no_child(monkeypatch: pytest.MonkeyPatch) -> None:
     pids: list[int] = []
 
-    def fail(self: Pump, process: subprocess.Popen[bytes], grace_s: float, wakeup: int | None) -> bool:
+    def fail(self: Pump, process: subprocess.Popen[bytes], grace_s: float, forwarding: object) -> bool:
         pids.append(process.pid)
         raise MemoryError
 

@@ -8,7 +8,7 @@ of ranks and does not depend on the order of the files.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -218,17 +218,28 @@ class Facts:
                 marks.setdefault(int(m[1]), line.tags.time or "")
 
 
-def show_ranks(numbers: Collection[int]) -> str:
-    """``rank 2``, ``ranks 0, 2-4``."""
-    ordered = sorted(numbers)
+MAX_SPANS = 12
+
+
+def number_list(numbers: Iterable[int]) -> str:
+    """``0, 2-4`` for 0, 2, 3, 4; of many spans the first ones, the last one and how many numbers there are."""
     spans: list[list[int]] = []
+    ordered = sorted(set(numbers))
     for n in ordered:
         if spans and n == spans[-1][1] + 1:
             spans[-1][1] = n
         else:
             spans.append([n, n])
-    shown = ", ".join(str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in spans)
-    return f"rank{'s' if len(ordered) > 1 else ''} {shown}"
+    told = [str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in spans]
+    if len(told) > MAX_SPANS:
+        return f"{', '.join(told[: MAX_SPANS - 4])} … {ordered[-1]} ({len(ordered):,} in all)"
+    return ", ".join(told)
+
+
+def show_ranks(numbers: Iterable[int]) -> str:
+    """``rank 1``, ``ranks 0, 2-4``; empty for none."""
+    found = set(numbers)
+    return f"rank{'s' if len(found) > 1 else ''} {number_list(found)}" if found else ""
 
 
 def _said_by(words: tuple[Line, str | None]) -> tuple[bool, str]:

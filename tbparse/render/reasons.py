@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tbparse.attribute.cascade import Candidate, Tier
+from tbparse.attribute.facts import number_list, show_ranks
 from tbparse.attribute.job import Decision, Job
-from tbparse.render.words import call, count, last_part, number_list, rank_numbers, ranks
+from tbparse.render.words import call, count, last_part, rank_numbers
 
 if TYPE_CHECKING:
     from tbparse.model import RootCause
@@ -71,8 +72,8 @@ def effects(job: Job | None) -> list[str]:
         return []
     out = []
     for kind, found in sorted(kinds.items(), key=lambda kv: (-sizes[kv[0]], kv[0])):
-        who = ranks(rank_numbers(found))
-        out.append(f"{sizes[kind]} × {kind}" + (f", {who}" if who else ""))
+        who = show_ranks(rank_numbers(found))
+        out.append(f"{sizes[kind]:,} × {kind}" + (f", {who}" if who else ""))
     rest = len(out) - EFFECT_KINDS
     return out[:EFFECT_KINDS] + ([f"… and {count(rest, 'other kind')}"] if rest > 0 else [])
 
@@ -125,7 +126,7 @@ def _effects(others: Sequence[Candidate], cause: Candidate) -> str | None:
     if not found or cause.tier is Tier.EFFECT:
         return None
     first = found[0]
-    who = ranks(rank_numbers(found))
+    who = show_ranks(rank_numbers(found))
     names = sorted({call(c.failure, c.root.link) for c in found})
     what = names[0] if len(names) == 1 else f"{names[0]} and {count(len(names) - 1, 'other kind')}"
     why = "is an effect"
@@ -141,7 +142,7 @@ def _later(others: Sequence[Candidate], cause: Candidate) -> str | None:
         return None
     c = found[-1]
     same = [x for x in found if call(x.failure, x.root.link) == call(c.failure, c.root.link)]
-    who = ranks(rank_numbers(same))
+    who = show_ranks(rank_numbers(same))
     return f"{call(c.failure, c.root.link)}{f' on {who}' if who else ''} ({_at(c)}) came after it."
 
 

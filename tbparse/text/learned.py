@@ -17,7 +17,7 @@ from tbparse.text.prefixes import Stripped, ends_prefixes, strip_prefixes
 
 MOST = 0.9
 """Share of the filled lines before which a label must stand to be believed for the block as a whole."""
-MAX_LABEL = 100
+MAX_LABEL = 160
 _SAMPLE = 400
 
 # Lines that open a failure, in whatever dialect: what stands before them is a prefix if it comes again below.
@@ -266,6 +266,7 @@ def _label(filled: Sequence[str]) -> re.Pattern[str] | None:
             or often < MOST * sum(1 for t in rows if len(t.split()) > taken)
             or _WORDS.match(word)
             or (grouped and not word.strip("|+"))
+            or (not word.strip("│") and any("╭" in t for t in sample))  # the border of a box
         ):
             break
         taken += 1
