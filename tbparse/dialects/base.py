@@ -13,7 +13,6 @@ from typing import Protocol
 from tbparse.records import Failure, Line, RankExit, text_of
 from tbparse.text.needles import Haystack
 
-
 _OTHERS = bytes([1]) + bytes(255)
 
 
