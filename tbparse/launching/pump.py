@@ -40,6 +40,7 @@ class Pump:
         ``forwarding`` acts on the signals that come meanwhile.
         True when something still holds a stream then (a process that the child started and left behind).
         """
+        self._recording.pid = process.pid
         poller = select.poll()
         for source in self._open:
             poller.register(source, select.POLLIN)
