@@ -18,7 +18,7 @@ from tbparse.launching.capture import capture
 from tbparse.model import RootCause
 from tbparse.pytest_evidence import Child, failed_child, is_assertion, peek, read_before
 from tbparse.records import Link
-from tbparse.retrying.decision import Decision, retryable
+from tbparse.retrying.decision import Decision, not_transient, retryable
 from tbparse.ruleset.match import RuleSet, builtin_rules
 from tbparse.settings import load_project
 
@@ -185,7 +185,5 @@ def _returncode(exc: BaseException, child: Child | None) -> int | None:
 
 def _not_transient(decision: Decision) -> Decision:
     """The same answer without its advice to run again."""
-    answer = decision.root_cause
     note = "not called transient: another failure of this test is not, or the test itself found something wrong"
-    update = {"verdict": "unknown", "retry": type(answer.retry)(), "notes": (*answer.notes, note)}
-    return Decision(answer.model_copy(update=update))
+    return Decision(not_transient(decision.root_cause, note))
