@@ -47,13 +47,21 @@ def test_a_later_cells_traceback_is_no_part_of_a_message(explain) -> None:
 @pytest.mark.parametrize(
     ("head", "arrow"),
     [
-        ("[d:\\work\\a.ipynb](file:///D:/work/a.ipynb) Cell 16 line 7", "----> [7](vscode-notebook-cell:/d%3A/work/a.ipynb#X2?line=6) fit(x)"),
-        ("d:\\work\\a.ipynb Cell 16 in <cell line: 7>()", "----> <a href='vscode-notebook-cell:/d%3A/work/a.ipynb#X2?line=6'>7</a> fit(x)"),
+        (
+            "[d:\\work\\a.ipynb](file:///D:/work/a.ipynb) Cell 16 line 7",
+            "----> [7](vscode-notebook-cell:/d%3A/work/a.ipynb#X2?line=6) fit(x)",
+        ),
+        (
+            "d:\\work\\a.ipynb Cell 16 in <cell line: 7>()",
+            "----> <a href='vscode-notebook-cell:/d%3A/work/a.ipynb#X2?line=6'>7</a> fit(x)",
+        ),
     ],
     ids=["markdown", "anchors"],
 )
 def test_cells_that_an_editor_named_by_their_notebook(head: str, arrow: str, explain) -> None:
-    answer = explain(f"ValueError                                Traceback (most recent call last)\n{head}\n{arrow}\n\nValueError: empty batch\n")
+    answer = explain(
+        f"ValueError                                Traceback (most recent call last)\n{head}\n{arrow}\n\nValueError: empty batch\n"
+    )
     assert place(answer.site) == ("d:\\work\\a.ipynb", 7, "<module>")
 
 
@@ -79,7 +87,7 @@ def test_sparks_message_holds_the_python_workers_traceback(head: str, explain) -
     ("text", "rank", "signal"),
     [
         ("Container rank 1 status failed cmd ['python', '-u', 'run.py'] code -11 log log/workerlog.1 \n", 1, "SIGSEGV"),
-        ("DEBUG\tevents\tPod: ml.simple-worker-0 exited with code 137\t{\"type\": \"Normal\"}\n", None, "SIGKILL"),
+        ('DEBUG\tevents\tPod: ml.simple-worker-0 exited with code 137\t{"type": "Normal"}\n', None, "SIGKILL"),
     ],
     ids=["paddle", "kubeflow"],
 )
@@ -91,9 +99,16 @@ def test_ends_of_workers_that_other_launchers_tell(text: str, rank: int | None, 
 
 def test_a_communication_error_after_anothers_logged_error_is_not_retried(explain) -> None:
     """What a server logged just before its client lost it may be the cause: running again may end alike."""
-    logged = 'ERROR 05-02 21:36:34 [core.py:459] rpc failed\nERROR 05-02 21:36:34 [core.py:459] Traceback (most recent call last):\n' + "".join(
-        f"ERROR 05-02 21:36:34 [core.py:459] {line}\n"
-        for line in ('  File "/work/serve.py", line 106, in init', "    raise RuntimeError(text)", "RuntimeError: group already initialized")
+    logged = (
+        "ERROR 05-02 21:36:34 [core.py:459] rpc failed\nERROR 05-02 21:36:34 [core.py:459] Traceback (most recent call last):\n"
+        + "".join(
+            f"ERROR 05-02 21:36:34 [core.py:459] {line}\n"
+            for line in (
+                '  File "/work/serve.py", line 106, in init',
+                "    raise RuntimeError(text)",
+                "RuntimeError: group already initialized",
+            )
+        )
     )
     lost = (
         'Traceback (most recent call last):\n  File "/work/train.py", line 58, in <module>\n    trainer = make()\n'

@@ -365,7 +365,9 @@ class ChainReader:
     def _paddle_section(self, j: int) -> bool:
         """PaddlePaddle and MindSpore set the titles of their message's sections between rules."""
         return any(
-            t.startswith(("C++ Traceback (most recent call last)", "Error Message Summary:", "- Memory not enough:", "- C++ Call Stack:"))
+            t.startswith(
+                ("C++ Traceback (most recent call last)", "Error Message Summary:", "- Memory not enough:", "- C++ Call Stack:")
+            )
             for t in self.texts[max(0, j - 2) : j + 2]
         )
 
