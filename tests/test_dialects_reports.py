@@ -1,6 +1,6 @@
 """Ways of printing a failure that reports from the field showed: workers' tracebacks in notebooks, editors' links, other launchers."""
 
-# ruff: noqa: E501, W291 - lines of logs stand as they are printed
+# ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
 import pytest

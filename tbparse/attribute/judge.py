@@ -201,7 +201,8 @@ def doubt(case: Case, cause: Candidate) -> str | None:
     logged = _logged_near(case, cause) if rule.category == "communication" else None
     if logged is not None:
         what = short(logged.root.link.exception)
-        return f"another process logged {what} shortly before (line {logged.failure.first.no}): it may be the cause, and may come again"
+        line = logged.failure.first.no
+        return f"another process logged {what} shortly before (line {line}): it may be the cause, and may come again"
     alone = waited_in_vain(cause) and case.disagreement is None and not case.absences and not case.facts.works
     if not alone:
         return None

@@ -14,7 +14,8 @@ from tbparse.ruleset.match import Context, Evidence, RuleSet
 
 _CLOSING_TEXT = re.compile(
     r"^(?:##\[error\]|Process finished with exit code|Error: Process completed|make(?:\[\d+\])?: \*\*\*"
-    r"|(?i:exiting|shutting down|cleaning up|bye)\b|ERROR conda\.cli|\[?\w*Error\]? ?$|.*\bexited with code \d+$|srun: |slurmstepd: )"
+    r"|(?i:exiting|shutting down|cleaning up|bye)\b"
+    r"|ERROR conda\.cli|\[?\w*Error\]? ?$|.*\bexited with code \d+$|srun: |slurmstepd: )"
 )
 
 
