@@ -19,7 +19,7 @@ _SCHEDULER = re.compile(
     | (?:error:\ )?Detected\ \d+\ oom[-_\ ]kill\ events?.*
     | Some\ of\ the\ step\ tasks\ have\ been\ OOM\ Killed.*
     | (?:Reason|reason|Last\ State|"reason")\s*[:=]\s*"?(?:OOMKilled|Evicted|Error|DeadlineExceeded|Preempt\w+|NodeLost|ContainerCannotRun|Completed|BackoffLimitExceeded)\b.*
-    | (?:Warning|Normal)\s+(?:Evicted|OOMKilling|Preempt\w+|FailedScheduling|FailedMount|BackOff|NodeNotReady|FailedCreatePodSandBox|UnexpectedAdmissionError|Failed|DeadlineExceeded|ExceededGracePeriod|TaintManagerEviction|NodeNotSchedulable|InvalidDiskCapacity|ErrImagePull|ImagePullBackOff)\s.*
+    | (?:Warning|Normal)\s+(?:Evicted|OOMKilling|Preempt\w+|FailedScheduling|FailedMount|FailedAttachVolume|BackOff|NodeNotReady|FailedCreatePodSandBox|UnexpectedAdmissionError|Failed|DeadlineExceeded|ExceededGracePeriod|TaintManagerEviction|NodeNotSchedulable|InvalidDiskCapacity|ErrImagePull|ImagePullBackOff)\s.*
     | (?:The\ node\ was\ low\ on\ resource|The\ node\ had\ condition|Pod\ was\ active\ on\ the\ node\ longer|Container\ \S+\ (?:was\ using|exceeded\ its)|Usage\ of\ EmptyDir).*
     | (?:Pod|pod)\ \S+\ (?:was\ )?(?:evicted|preempted|terminated\ because).*
     | Job\ (?:was\ active\ longer|has\ reached\ the\ specified\ backoff|has\ gone\ over\ memory).*
@@ -31,7 +31,7 @@ _SCHEDULER = re.compile(
 )
 _KERNEL = re.compile(
     r"""(?P<message>
-      NVRM:\ (?:Xid|GPU\ at|RmInitAdapter|API\ mismatch).*
+      NVRM:\ (?:Xid|GPU\ at|The\ NVIDIA\ GPU|\s*fallen\ off\ the\ bus|RmInitAdapter|API\ mismatch).*
     | (?:Out\ of\ memory|Memory\ cgroup\ out\ of\ memory):?\ Kill(?:ed)?\ process.*
     | oom-kill:constraint=.*
     | oom_reaper:\ reaped\ process.*
@@ -46,7 +46,7 @@ _KERNEL = re.compile(
     re.VERBOSE,
 )
 _LOOK = re.compile(
-    r"(?:slurmstepd|srun|sbatch|salloc|CANCELLED AT|oom[-_ ]?kill|OOM Killed|OOMKill|Evicted|evicted|Preempt|preempted|DeadlineExceeded|NodeLost|FailedScheduling|FailedMount"
+    r"(?:slurmstepd|srun|sbatch|salloc|CANCELLED AT|oom[-_ ]?kill|OOM Killed|OOMKill|Evicted|evicted|Preempt|preempted|DeadlineExceeded|NodeLost|FailedScheduling|FailedMount|FailedAttachVolume"
     r"|BackOff|NodeNotReady|low on resource|had condition|AdmissionError|longer than|ErrImage|ContainerCannotRun|BackoffLimit|EmptyDir|FailedCreatePod|deletion of Pod|terminated because|Job was active|Job has (?:reached|gone)"
     r"|NVRM: |Kill(?:ed)? process|oom_reaper|\[Hardware Error\]|mce: |EDAC|AER: |segfault at|traps: |I/O error|EXT4-fs|XFS|Lustre|nfs: )",
 )
