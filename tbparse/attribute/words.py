@@ -14,6 +14,7 @@ from tbparse.terms import signal_name
 
 _CLOSING_TEXT = re.compile(
     r"^(?:##\[error\]|Process finished with exit code|Error: Process completed|make(?:\[\d+\])?: \*\*\*"
+    r"|(?i:exiting|shutting down|cleaning up|bye)\b"
     r"|ERROR conda\.cli|\[?\w*Error\]? ?$|.*\bexited with code \d+$|srun: |slurmstepd: )"
 )
 

@@ -44,7 +44,11 @@ _ENDED = re.compile(
 _RUNNING_AT = re.compile(r"RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)")
 _CONTAINER = re.compile(r"^(?:.*\| |.*\bPod: )?(?P<host>[\w.-]+) exited with code (?P<code>\d+)(?:\t\{.*)?$")
 _PADDLE = re.compile(r"^Container (?:rank (?P<rank>\d+) )?status failed cmd .* code (?P<code>-?\d+) log .*$")
+_COMPOSER = re.compile(
+    r"^.*\b[Rr]ank (?P<rank>\d+) (?:\(PID (?P<pid>\d+)\) exited with|crashed with exit) code (?P<code>-?\d+)\.?$"
+)
 _NOTICES = (
+    (re.compile(r"ank \d+ (?:\(PID \d+\) exited|crashed) with (?:exit )?code "), _COMPOSER, "composer"),
     (re.compile(r"status failed cmd "), _PADDLE, "paddle"),
     (re.compile(r"failed \(exitcode: "), _AGENT, "torchrun"),
     (re.compile(r"exits with return code = "), _DEEPSPEED, "deepspeed"),
