@@ -36,7 +36,7 @@ def answer_values(job: Job, decision: Decision, rules: RuleSet, returncode: int 
     """The contract's answer for a decision: a value for each field of :class:`tbparse.model.RootCause` but ``schema``."""
     cause = decision.cause
     if cause is None:
-        unknown = decision.failed is True
+        unknown = decision.failed is True or (job.skipped > 0 and decision.failed is not False)
         return NOTHING | {
             "verdict": "unknown" if unknown else "clean",
             "category": "unknown" if unknown else None,
@@ -71,7 +71,10 @@ def answer_values(job: Job, decision: Decision, rules: RuleSet, returncode: int 
         notes.append(failure.damaged)
     if cause.tier is Tier.WRAPPER and signal is None:
         notes.append("what the child printed is not in this log: look where its output went, or run it under `tbparse run`")
-    if ruling["verdict"] == "transient" and (job.passed or job.dropped) and _refutable(decision, cause):
+    if ruling["verdict"] == "transient" and job.skipped:
+        ruling |= {"verdict": "unknown", "retry": retry_values(None, "unknown")}
+        notes.append("what stands before may have ended it first: so nothing is said of trying again")
+    elif ruling["verdict"] == "transient" and (job.passed or job.dropped) and _refutable(decision, cause):
         # One of those that were not read may have ended a rank, where those that were read did not.
         ruling |= {"verdict": "unknown", "retry": retry_values(None, "unknown")}
         notes.append("other failures were too many to read one by one, and may have ended it: so nothing is said of trying again")

@@ -68,6 +68,15 @@ class Explainer:
         for block in self._segmenter.feed(data if isinstance(data, (bytes, bytearray)) else bytes(data)):
             self._take(block)
 
+    def skip(self, size: int) -> None:
+        """Say, before the first bytes are fed, that the log has ``size`` bytes before them that nobody read.
+
+        The answer's byte spans are those of the whole log, and its lines are counted from there on. It says that only the end was
+        read, and neither ``transient`` nor ``clean``: what was not read could refute either.
+        """
+        self._segmenter.skip(size)
+        self.job.skipped = size
+
     def read(self, file: BinaryIO) -> int:
         """Feed all that a binary file holds, through one buffer; how many bytes that were. Raises what reading raises."""
         total = 0
@@ -102,6 +111,12 @@ class Explainer:
                     f"{self._flood.passed / 1e6:.1f} MB that repeat earlier lines, but for numbers, were passed over"
                 )
                 self._flood.passed = 0
+        if self.job.skipped:
+            read, whole = self._segmenter.total, self.job.skipped + self._segmenter.total
+            self.job.notes.append(
+                f"only the last {read / 1e6:.1f} MB of {whole / 1e6:,.1f} MB were read, and lines are counted from there: the cause"
+                " may stand before"
+            )
         if self._segmenter.cut_lines:
             self.job.notes.append("a line of more than a megabyte was read in pieces")
 

@@ -62,6 +62,16 @@ Packs = Annotated[
     ),
 ]
 
+Tail = Annotated[
+    str | None,
+    typer.Option(
+        "--tail",
+        metavar="SIZE",
+        help="Read only the end of a large log, such as 16M. The answer says so, and never `transient`.",
+        show_default=False,
+    ),
+]
+
 
 def explain(
     paths: Paths = None,
@@ -77,6 +87,7 @@ def explain(
     user_path: UserPath = None,
     library_path: LibraryPath = None,
     packs: Packs = None,
+    tail: Tail = None,
 ) -> None:
     """Say why a job died, and whether running it again would help.
 
@@ -96,5 +107,6 @@ def explain(
         user_path=tuple(user_path or ()),
         library_path=tuple(library_path or ()),
         packs=tuple(packs or ()),
+        tail=tail,
     )
     raise typer.Exit(answer(asked))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,6 +38,7 @@ class Asked(NamedTuple):
     user_path: tuple[str, ...] = ()
     library_path: tuple[str, ...] = ()
     packs: tuple[str, ...] = ()
+    tail: str | None = None
 
 
 class Shown(NamedTuple):
@@ -56,6 +58,7 @@ class Settings(NamedTuple):
     returncode: int | None
     log_dir: str | None
     one_job: bool = False
+    tail: int | None = None
 
 
 def answer(asked: Asked) -> ExitCode:
@@ -75,6 +78,9 @@ def answer(asked: Asked) -> ExitCode:
             raise UsageError("nothing to explain: give the PATH of a log, or - for standard input (see --help)")
         if targets.count("-") > 1:
             raise UsageError("standard input can be read once only: give - once")
+        tail = _size(asked.tail) if asked.tail is not None else None
+        if tail is not None and (asked.job or asked.log_dir is not None or any(map(os.path.isdir, targets))):
+            raise UsageError("--tail reads the end of single logs: give files, without --job and --log-dir")
         shown = Shown(asked.why, asked.every, asked.timeline)
         if asked.format != "text" and any(shown):
             message("tbparse: --why, --all and --timeline show only in the text format")
@@ -82,11 +88,22 @@ def answer(asked: Asked) -> ExitCode:
         user, library = project.paths
         roots = PathSettings((*asked.user_path, *user), (*asked.library_path, *library))
         in_force = project.profile(asked.profile)
-        settings = Settings(in_force, project.rules(in_force, asked.packs), roots, asked.returncode, asked.log_dir, asked.job)
+        settings = Settings(in_force, project.rules(in_force, asked.packs), roots, asked.returncode, asked.log_dir, asked.job, tail)
         verdicts, failed = _explain_all(_jobs(targets, one=asked.job), settings, asked.format, shown)
     if failed:
         return ExitCode.NO_INPUT
     return worst(verdicts) if asked.exit_code else ExitCode.OK
+
+
+_SIZE = re.compile(r"([0-9]{1,15})(?:([KMGT])(?:i?B)?|B)?", re.ASCII | re.IGNORECASE)
+
+
+def _size(text: str) -> int:
+    """Bytes of a size as it is written: ``16M``, ``500k``, ``1 GiB``; a K is 1024. Raises UsageError for what is none."""
+    m = _SIZE.fullmatch(text.replace(" ", ""))
+    if m is None or not int(m[1]):
+        raise UsageError(f"--tail {text}: is no size: say how much of the end to read, such as 16M")
+    return int(m[1]) << (10 * ("KMGT".index(m[2].upper()) + 1) if m[2] else 0)
 
 
 def _jobs(targets: tuple[str, ...], *, one: bool) -> list[tuple[str, ...]]:
@@ -127,7 +144,7 @@ def _reports(targets: tuple[str, ...], settings: Settings, fmt: str, *, titled: 
         startup.end()
         name = targets[0] if len(targets) == 1 else None
         if job is None or (len(targets) == 1 and not os.path.isdir(targets[0])) or "-" in targets:
-            _read(explainer, "-" if "-" in targets else targets[0])
+            _read(explainer, "-" if "-" in targets else targets[0], settings.tail)
         if job is not None:
             _read_folder(explainer, job, settings)
             name = str(job.root) if len(jobs) > 1 or name is None else name
@@ -187,11 +204,13 @@ def _read_folder(explainer: Explainer, job: JobFolder, settings: Settings) -> No
         read_job(explainer, job, paths=settings.paths, tick=tick)
 
 
-def _read(explainer: Explainer, target: str) -> None:
+def _read(explainer: Explainer, target: str, tail: int | None) -> None:
     from tbparse.logs.source import LogSource
 
-    source = LogSource(target)
+    source = LogSource(target, tail)
     for chunk in source.portions():
+        if source.skipped and source.size == len(chunk):
+            explainer.skip(source.skipped)
         explainer.feed(chunk)
     explainer.job.notes.extend(source.notes)
     if source.size == 0:

@@ -15,7 +15,14 @@ from tbparse.render import FORMATS
 
 FLAGS = {"--job": "job", "--why": "why", "--all": "every", "--timeline": "timeline", "--exit-code": "exit_code"}
 """Options without a value, and what they set."""
-VALUES = {"--format": "format", "-f": "format", "--log-dir": "log_dir", "--profile": "profile", "--returncode": "returncode"}
+VALUES = {
+    "--format": "format",
+    "-f": "format",
+    "--log-dir": "log_dir",
+    "--profile": "profile",
+    "--returncode": "returncode",
+    "--tail": "tail",
+}
 """Options with one value, of which the last counts."""
 LISTS = {"--user-path": "user_path", "--library-path": "library_path", "--rules": "packs"}
 """Options with one value each, which may be repeated."""

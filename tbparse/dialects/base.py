@@ -6,12 +6,14 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, compress
 from re import Pattern
 from typing import Protocol
 
 from tbparse.records import Failure, Line, RankExit, text_of
 from tbparse.text.needles import Haystack
+
+_OTHERS = bytes([1]) + bytes(255)
 
 
 def _starts(texts: Sequence[str]) -> list[int]:
@@ -37,7 +39,7 @@ class Page:
     @cached_property
     def blob(self) -> str:
         """All text, joined by line ends, for patterns that look through the whole page at once."""
-        return "\n".join(self.texts)
+        return self.words.text
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -49,23 +51,19 @@ class Page:
         texts = [""] * len(self.texts)
         for i in self.free():
             texts[i] = self.texts[i]
-        self.__dict__["blob"] = "\n".join(texts)
-        self.__dict__.pop("_starts", None)
         self._shown = texts
-        self.__dict__["words"] = Haystack(texts)
+        for name in ("blob", "words", "_starts"):
+            self.__dict__.pop(name, None)
         return any(texts)
 
     def free(self) -> Iterator[int]:
-        """Indices of the lines that no dialect has taken."""
-        i = self.taken.find(0)
-        while i >= 0:
-            yield i
-            i = self.taken.find(0, i + 1)
+        """Indices of the lines that no dialect has taken until now."""
+        return compress(range(len(self.taken)), self.taken.translate(_OTHERS))
 
     @cached_property
     def words(self) -> Haystack:
         """What :attr:`blob` holds, for looking whether texts stand in it."""
-        return Haystack(self.texts)
+        return Haystack(self._shown)
 
     @cached_property
     def everything(self) -> Haystack:

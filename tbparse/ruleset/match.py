@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import builtins
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tbparse.records import Failure, Link
 from tbparse.ruleset import patterns
 from tbparse.ruleset.patterns import MIN_LITERAL
 from tbparse.terms import Scalar, signal_name
+from tbparse.text.needles import Haystack
 from tbparse.text.quotes import mentioned, quoted
 
 if TYPE_CHECKING:
@@ -47,25 +50,39 @@ class Evidence:
         self.texts = texts
 
     @cached_property
-    def blob(self) -> str:
-        return "\n".join(self.texts)
+    def words(self) -> Haystack:
+        return Haystack(self.texts)
 
     @cached_property
-    def lower(self) -> str:
-        return self.blob.lower()
+    def lower(self) -> Haystack:
+        return Haystack(map(str.lower, self.texts))
+
+    @cached_property
+    def _starts(self) -> tuple[list[int], list[int]]:
+        """Where each text begins in :attr:`words` and in :attr:`lower`."""
+        exact, lower = (map(len, self.texts), map(len, map(str.lower, self.texts)))
+        return tuple(list(accumulate(map((1).__add__, sizes), initial=0)) for sizes in (exact, lower))  # type: ignore[return-value]
+
+    def _holding(self, hay: str, literals: Sequence[str], starts: Sequence[int]) -> list[int]:
+        """Indices of the texts that hold one of the literals, in order."""
+        found: set[int] = set()
+        for literal in literals:
+            at = hay.find(literal)
+            while at >= 0:
+                i = bisect_right(starts, at) - 1
+                found.add(i)
+                at = hay.find(literal, starts[i + 1])
+        return sorted(found)
 
     def find(self, pattern: str, literals: Sequence[str] | None, caseless: bool) -> tuple[int, Any] | None:
         """Index and match of the first line that the pattern matches. Raises TimeoutError."""
-        hay = self.lower if caseless else self.blob
         if literals is not None:
-            if not any(x in hay for x in literals):
-                return None
-            for i, text in enumerate(self.texts):
-                shown = text.lower() if caseless else text
-                if any(x in shown for x in literals):
-                    m = patterns.search(pattern, text)
-                    if m is not None and not mentioned(text, m.start()):
-                        return i, m
+            hay = self.lower if caseless else self.words
+            there = [x for x in literals if hay.holds(x)]
+            for i in self._holding(hay.text, there, self._starts[caseless]) if there else ():
+                m = patterns.search(pattern, self.texts[i])
+                if m is not None and not mentioned(self.texts[i], m.start()):
+                    return i, m
             return None
         for i, text in enumerate(self.texts):
             m = patterns.search(pattern, text)

@@ -1,25 +1,35 @@
-"""Whether any of many texts stands in lines, asked of a page for dozens of them.
+"""Whether any of many texts stands in lines, asked of a page for a hundred of them.
 
-To search a text takes as long as it is large, whether it is there or not. So lines that come again are searched once, and a
-text with a character that no line has is not searched at all.
+To search a text takes as long as it is large, whether it is there or not. But lines of a log are alike but for their numbers:
+without digits a few of them are left, and what does not stand in those, digits or not, does not stand in the lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
-_ASCII = bytes(range(128))
+from tbparse.text.shapes import DIGITS
+
+
+@lru_cache(maxsize=8192)
+def _without_digits(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass").translate(None, DIGITS)
 
 
 class Haystack:
-    """Lines, each once, and the ASCII characters that none of them has. What is looked for holds no line end."""
+    """Lines that are asked what they hold. What is looked for has no line end."""
 
-    __slots__ = ("absent", "text")
+    __slots__ = ("shapes", "text")
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self.text = "\n".join(dict.fromkeys(lines))
-        present = self.text.encode("utf-8", "surrogatepass")
-        self.absent = frozenset(_ASCII.translate(None, present).decode("ascii"))
+        self.text = "\n".join(lines)
+        bare = self.text.encode("utf-8", "surrogatepass").translate(None, DIGITS)
+        self.shapes = b"\n".join(dict.fromkeys(bare.split(b"\n")))
+
+    def holds(self, text: str) -> bool:
+        """Whether a line holds the text."""
+        return _without_digits(text) in self.shapes and text in self.text
 
 
 class Needles:
@@ -28,12 +38,12 @@ class Needles:
     __slots__ = ("_rows",)
 
     def __init__(self, *texts: str) -> None:
-        self._rows = [(text, frozenset(text)) for text in texts]
+        self._rows = [(text, _without_digits(text)) for text in texts]
 
     def __iter__(self) -> Iterator[str]:
         return (text for text, _ in self._rows)
 
     def in_any(self, hay: Haystack) -> bool:
         """Whether a line of ``hay`` holds one of the texts."""
-        absent, lines = hay.absent, hay.text
-        return any(absent.isdisjoint(letters) and text in lines for text, letters in self._rows)
+        shapes, lines = hay.shapes, hay.text
+        return any(bare in shapes and text in lines for text, bare in self._rows)
