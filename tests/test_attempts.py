@@ -460,6 +460,7 @@ def test_an_attempt_whose_record_was_corrected_is_one_attempt(tmp_path):
         ("  3%|▎ | 30/1000 [00:10<05:00, 3.1it/s]", {"bar of 1000": 30.0}),
         ("Saving model checkpoint to out/checkpoint-500", {"checkpoint": 500.0, "saved": 1.0}),
         ("step by step, 5 GPUs, epoch", {}),
+        ("last update: 1764558780, epoch=1764558780.25, batch_20261201T031255", {}),
         ("", {}),
     ],
 )
