@@ -514,6 +514,20 @@ def test_a_line_that_a_crash_cut_off_is_skipped_and_spoils_nothing_after_it(tmp_
     assert path.read_text().splitlines()[1:] == ['{"job":"a","n":', '{"job":"a","n":3}']
 
 
+def test_what_others_wrote_into_it_is_no_obstacle(tmp_path):
+    path = tmp_path / "h"
+    key = job_of(["train.sh"], {}).key
+    for odd in (
+        {"progress": {"step": 10**400, "loss": float("nan"), "x": "y"}},
+        {"progress": 5},
+        {"seconds": float("inf")},
+        {"began": 7},
+    ):
+        History(path).add({"job": key, "attempt": "1", "fingerprint": 3, "began": "2026-02-30T00:00:00Z"} | odd)
+    assert outcome(path) == "transient"
+    assert outcome(path) == "unknown"
+
+
 def test_a_folder_is_no_history(tmp_path):
     with pytest.raises(UsageError, match="cannot be written: is a directory"):
         History(tmp_path)
