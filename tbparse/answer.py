@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -284,6 +284,9 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
         verdict, retry = "unknown", None
         advice = ["The group holds more exceptions than were printed: each of them must be one that passes.", *advice]
     captures = {k: convert(v, rule.captures[k]) for k, v in match.groups.items() if k in rule.captures}
+    if verdict == "transient" and _more_than_there_is(captures):
+        verdict, retry = "real", None
+        advice.insert(0, "It asks for more memory than the whole card has ({requested} of {total}): no other moment will do.")
     absent = decision.absence
     if absent is not None:
         advice.insert(0, go_to(absent))
@@ -297,6 +300,12 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
         "advice": [line for line in (_fill(a, shown) for a in advice) if line],
         "retry": retry_values(retry, verdict),
     }
+
+
+def _more_than_there_is(captures: Mapping[str, Any]) -> bool:
+    """Whether an allocation is larger than the memory that it is asked of, whoever else holds some."""
+    requested, total = captures.get("requested"), captures.get("total")
+    return isinstance(requested, int) and isinstance(total, int) and requested > total > 0
 
 
 def _elided(links: Sequence[Link]) -> bool:

@@ -245,6 +245,7 @@ _SAYS_FAILED = re.compile(
     r"|Main process exited, code=\w+, status=[1-9]|returned a non-zero code: [1-9]"
     r"|Task exited with return code [1-9]|^make(?:\[\d+\])?: \*\*\* .*Error [1-9]"
     r"|^error: [Rr]ecipe .* failed|^Exited with exit code [1-9]|subprocess exited with status [1-9]"
+    r"|Failed - Training job failed|sagemaker-\S+ +ERROR +(?:ExecuteUserScriptError|Reporting training FAILURE)"
     r"|^Process finished with exit code -?[1-9]|^Command exited with non-zero"
 )
 """What CI systems, containers and shells say of a job that failed."""

@@ -42,6 +42,9 @@ _POINTED = re.compile(r"^-{2,}> +\d+ (?P<source>.*)$")  # stackprinter shows lin
 _BANNER = re.compile(r"^[*=#-]{16,}$")
 _RULER = re.compile(r"^-{10,}$")
 _REMOTE_OPEN = re.compile(r"^[\w.]*RemoteTraceback:\s*$")
+_REMOTE_HEADER = re.compile(r"^: \S.*Exception: Traceback \(most recent call last\):\s*$")  # the same, through py4j
+_JAVA = re.compile(r"^\s+at [\w.$/<>]+\([^()]*\)$")
+_POINTS_DOWN = re.compile(r"(?:[Ss]tack ?trace|[Tt]raceback) below[:.]?\s*$")  # pyspark quotes the worker's traceback
 _MORE = re.compile(r"^(?:and )?\d+ more exceptions?$|^\.\.\. \(max_group_depth is \d+\)$")
 
 
@@ -334,6 +337,9 @@ class ChainReader:
             if _SUB_OPEN.match(t):
                 self._leaves, j = self._subs(j)
                 continue
+            if not nested and f.HEADER.search(t) and (_POINTS_DOWN.search(parts[-1]) or _REMOTE_HEADER.search(t)):
+                nested, j = self._nested(j)
+                break
             if f.HEADER.search(t) and j + 1 < n and (f.read_frame(texts[j + 1]) or self._exception_at(j + 1)):
                 j = _give_back(parts, nested, j)
                 break
@@ -344,7 +350,7 @@ class ChainReader:
                     j = stop + 1
                     break
             if t[0] in " \t":
-                if f.is_bar(t) or _PROFILE.match(t) or self._syntax_error_at(j):
+                if f.is_bar(t) or _PROFILE.match(t) or self._syntax_error_at(j) or (self.depth and _JAVA.match(t)):
                     break
                 parts.append(t)
             else:
@@ -360,9 +366,11 @@ class ChainReader:
         return parts, nested, j
 
     def _paddle_section(self, j: int) -> bool:
-        """PaddlePaddle sets the sections of its message between rules."""
+        """PaddlePaddle and MindSpore set the titles of their message's sections between rules."""
         return any(
-            t.startswith(("C++ Traceback (most recent call last)", "Error Message Summary:"))
+            t.startswith(
+                ("C++ Traceback (most recent call last)", "Error Message Summary:", "- Memory not enough:", "- C++ Call Stack:")
+            )
             for t in self.texts[max(0, j - 2) : j + 2]
         )
 
@@ -392,9 +400,9 @@ class ChainReader:
         if self.lines[k].shape != shape or text.strip() in f.SEPARATORS:
             return False
         if text[0] in " \t":
-            return not f.HEADER.search(text) and f.PROGRESS.search(text) is None
+            return not f.HEADER.search(text) and f.PROGRESS.search(text) is None and not (self.depth and _JAVA.match(text))
         if f.ends_message(text) and not text.startswith("-- Process"):
-            return False
+            return parts[0].rstrip()[-1:] in ("", ":") and self._paddle_section(k)
         if any("defined at (most recent call last)" in p or "Detected at node" in p for p in parts[:8]):
             return True  # TensorFlow tells where a node was made before it says what was wrong with it
         return (

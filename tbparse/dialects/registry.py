@@ -37,7 +37,7 @@ def _load(module: str, cls: str) -> Dialect:
 
 REGISTRY = (
     Entry("elastic", "elastic", "ElasticDialect", Needles(
-        " FAILED", "exit", "noticed that process rank", "srun: error:", "non-zero", "EXIT ", "KILLED BY",
+        " FAILED", "exit", "status failed cmd", "noticed that process rank", "srun: error:", "non-zero", "EXIT ", "KILLED BY",
     )),
     Entry("pytest", "pytests", "PytestDialect", Needles(
         "= FAILURES =", "= ERRORS =", "test session starts", "while loading conftest", "short test summary info", "- Captured ",
@@ -66,7 +66,7 @@ REGISTRY = (
         "terminat", "what():", "ProcessGroup", ".cpp:", "malloc", "free()", "corrupt", "smashing", "Assertion", "*** ",
         "signal", "panicked", "failure", "Check failed", "HSA_STATUS", "HW Exception", "CUDA error", "GPUassert", "in file",
         "Memory access fault", "egmentation fault", "Aborted", "abort", "us error", "llegal", "illed", "Terminated", "Hangup",
-        "NCCLUtils", "RESOURCE_EXHAUSTED",
+        "NCCLUtils", "Fatal error in", "RESOURCE_EXHAUSTED",
     )),
     Entry("exit", "exits", "ExitDialect", Needles(
         "KeyboardInterrupt", "Could not consume", "Cannot find key", "received no value", "Flags parsing", "directory not found", "unrecognized arguments", "error:",

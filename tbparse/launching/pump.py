@@ -18,7 +18,7 @@ from tbparse.launching.streams import Channel
 
 _log = logging.getLogger("tbparse")
 
-READ_BYTES = 256 * 1024
+READ_BYTES = 512 * 1024
 MAX_HELD_BYTES = 64 * 1024
 """Of two streams whole lines are recorded; a line longer than this is recorded in pieces."""
 _LOOK_EVERY_S = 0.05
@@ -40,6 +40,7 @@ class Pump:
         ``forwarding`` acts on the signals that come meanwhile.
         True when something still holds a stream then (a process that the child started and left behind).
         """
+        self._recording.pid = process.pid
         poller = select.poll()
         for source in self._open:
             poller.register(source, select.POLLIN)

@@ -120,6 +120,13 @@ class Recording:
         self._closed = False
         self._failed: str | None = None
         self._answer: RootCause | None = None
+        self.pid: int | None = None
+        """The process whose output it is, where whoever feeds knows it."""
+
+    @property
+    def answer(self) -> RootCause | None:
+        """What :meth:`finish` has said."""
+        return self._answer
 
     @property
     def total(self) -> int:

@@ -83,7 +83,9 @@ def _at(c: Candidate) -> str:
     if c.failure.source is None:
         return f"line {line.no}"
     # In a sentence the attempt, the rank and the name are enough; --all has whole paths.
-    return f"line {line.no} of {'/'.join(c.failure.source.replace(chr(92), '/').split('/')[-3:])}"
+    source = c.failure.source.replace("\\", "/")
+    parts = source.split("/")
+    return f"line {line.no} of {source if len(parts) <= 4 else '…/' + '/'.join(parts[-3:])}"
 
 
 def _weakness(cause: Candidate) -> str | None:
