@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,7 +18,7 @@ from tbparse.launching.capture import capture
 from tbparse.model import RootCause
 from tbparse.pytest_evidence import Child, failed_child, is_assertion, peek, read_before
 from tbparse.records import Link
-from tbparse.retrying.decision import Decision, retryable
+from tbparse.retrying.decision import Decision, not_transient, retryable
 from tbparse.ruleset.match import RuleSet, builtin_rules
 from tbparse.settings import load_project
 
@@ -26,9 +28,10 @@ _CAPTURING = ("capfd", "capsys", "capfdbinary", "capsysbinary", "capteesys")
 
 
 class Seen(NamedTuple):
-    """The last failure that was judged: of which phase's call, and the decision."""
+    """The last failure that was judged: of which phase's call, and the decision. Items live as long as the session, so
+    they must not hold a call: its exception holds all that the test had made."""
 
-    call: object
+    call: weakref.ref[object]
     decision: Decision
 
 
@@ -45,7 +48,7 @@ class Verdicts:
         self._seen = pytest.StashKey[Seen]()
         self._causes = pytest.StashKey[list[str]]()
         self._sections = pytest.StashKey[tuple[int, int]]()
-        self._capture = pytest.StashKey[capture]()
+        self._printed = pytest.StashKey[str]()
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -59,10 +62,17 @@ class Verdicts:
         with self._watching(item):
             return (yield)
 
-    def _watching(self, item: pytest.Item) -> capture:
+    @contextmanager
+    def _watching(self, item: pytest.Item) -> Generator[None, None, None]:
         """Keep what children print, also where pytest captures nothing (``-s``)."""
-        watch = item.stash[self._capture] = capture(rules=self.rules)
-        return watch
+        item.stash[self._printed] = ""
+        watch = capture(rules=self.rules)
+        try:
+            with watch:
+                yield
+        except BaseException:
+            item.stash[self._printed] = watch.stderr
+            raise
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_makereport(
@@ -80,8 +90,8 @@ class Verdicts:
         if call.excinfo is None:
             return None
         seen = item.stash.get(self._seen, None)
-        if seen is None or seen.call is not call:
-            seen = Seen(call, self._decide(item, call.excinfo.value, report))
+        if seen is None or seen.call() is not call:
+            seen = Seen(weakref.ref(call), self._decide(item, call.excinfo.value, report))
             item.stash[self._seen] = seen
             cause = _cause(seen.decision.root_cause)
             item.stash.setdefault(self._causes, []).append(cause)
@@ -139,9 +149,7 @@ class Verdicts:
         start, _ = item.stash.get(self._sections, (0, 0))
         texts = [text for name, text in report.sections[start:] if name.startswith(("Captured stdout", "Captured stderr"))]
         texts += read_before(exc)
-        watch = item.stash.get(self._capture, None)
-        if watch is not None:
-            texts.append(watch.stderr)
+        texts.append(item.stash.get(self._printed, ""))
         fixtures: dict[str, Any] = getattr(item, "funcargs", None) or {}
         for name in _CAPTURING:
             if name in fixtures:
@@ -177,7 +185,5 @@ def _returncode(exc: BaseException, child: Child | None) -> int | None:
 
 def _not_transient(decision: Decision) -> Decision:
     """The same answer without its advice to run again."""
-    answer = decision.root_cause
     note = "not called transient: another failure of this test is not, or the test itself found something wrong"
-    update = {"verdict": "unknown", "retry": type(answer.retry)(), "notes": (*answer.notes, note)}
-    return Decision(answer.model_copy(update=update))
+    return Decision(not_transient(decision.root_cause, note))

@@ -15,13 +15,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tbparse.errors import RuleProblem, SettingsError
+from tbparse.settings import OWN_FILE
+from tbparse.settings_file import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
-
-OWN_FILE = "tbparse.toml"
 
 
 def _tuple(value: object) -> object:
@@ -55,20 +55,9 @@ class Settings(BaseModel):
     rules: Texts = ()
 
 
-def has_table(path: Path) -> bool:
-    """Whether a ``pyproject.toml`` has the table ``[tool.tbparse]``. A file that is no TOML has none, unless it seems to."""
-    try:
-        data = tomllib.loads(_text(path))
-    except (tomllib.TOMLDecodeError, SettingsError):
-        # Whoever wrote our table wants to hear that it cannot be read; of all else in the file we say nothing.
-        return re.search(rb"(?m)^\s*\[\s*tool\s*\.\s*tbparse\s*\]", path.read_bytes()) is not None
-    tool = data.get("tool")
-    return isinstance(tool, dict) and "tbparse" in tool
-
-
 def read_settings(path: Path) -> tuple[Settings, dict[str, int]]:
     """The settings of a file, and the line of each key that it has. Raises SettingsError with every problem."""
-    text = _text(path)
+    text = read_text(path)
     try:
         data: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
@@ -90,15 +79,6 @@ def read_settings(path: Path) -> tuple[Settings, dict[str, int]]:
         hint = "a rule has one verdict: leave it in one of the two"
         raise SettingsError([RuleProblem(str(path), line, column, f"`{both[0]}` is both in `transient` and in `real`", hint)])
     return settings, lines
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as e:
-        raise SettingsError([RuleProblem(str(path), 0, 0, f"is not UTF-8 (byte {e.start})", "TOML is UTF-8")]) from None
-    except OSError as e:
-        raise SettingsError([RuleProblem(str(path), 0, 0, f"cannot be read: {e.strerror or e}")]) from None
 
 
 _AT = re.compile(r"\s*\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")

@@ -11,7 +11,8 @@ from tbparse.errors import RuleProblem, SettingsError
 from tbparse.model import Retry
 from tbparse.ruleset.match import PackedRule, RuleSet, builtin_rules, default_retry
 from tbparse.ruleset.packs import load_rules
-from tbparse.settings_model import OWN_FILE, place
+from tbparse.settings import OWN_FILE
+from tbparse.settings_model import place
 
 if TYPE_CHECKING:
     from tbparse.settings import Project

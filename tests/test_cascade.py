@@ -226,3 +226,19 @@ def test_an_error_that_one_rank_survived_may_have_ended_another(explain) -> None
     ended = HANDLED.replace('File "/work/fetch.py", line 31, in attempt', 'File "/work/fetch.py", line 31, in <module>')
     told = of_rank(5, HANDLED) + of_rank(5, WENT_ON) + of_rank(3, ended)
     assert explain(told, returncode=1).rank == 3
+
+
+def test_an_error_that_several_ranks_handled_did_not_end_the_job_with_another_error_of_one_of_them(explain) -> None:
+    """Rank 5 handled it and died of its assertion; that ranks 3 and 4 handled it as well only the assertion tells."""
+    told = of_rank(5, HANDLED) + of_rank(3, HANDLED) + of_rank(4, HANDLED) + of_rank(5, DIED)
+    answer = explain(told, returncode=1)
+    assert (answer.exception, answer.rank, answer.verdict) == ("AssertionError", 5, "real")
+
+
+def test_an_error_that_one_rank_handled_gives_way_to_another_ranks_crash(explain) -> None:
+    bad = HANDLED.replace("ConnectionResetError: [Errno 104] Connection reset by peer", "ValueError: bad row")
+    crash = "srun: error: node03: task 7: Segmentation fault (core dumped)\n"
+    answer = explain(of_rank(5, bad) + of_rank(5, WENT_ON) + of_rank(3, bad) + crash, returncode=139)
+    assert (answer.signal, answer.rank) == ("SIGSEGV", 7)
+    alone = explain(of_rank(3, bad) + crash, returncode=139)
+    assert (alone.exception, alone.rank) == ("ValueError", 3)

@@ -17,6 +17,8 @@ from tbparse.records import Failure, RankExit
 from tbparse.ruleset.match import RuleSet
 
 _WENT_ON = "the same rank went on, and ended by something else"
+_CRASHES = frozenset({4, 7, 8, 11})
+_HANDLED_ELSEWHERE = "another rank handled the same error and went on"
 _NOT_THE_END = "it did not leave the program's top, as the error that ended another rank did"
 
 
@@ -32,22 +34,38 @@ def demote_handled(candidates: Sequence[Candidate], exits: Sequence[RankExit], r
         return
     who = _Writers(candidates)
     ended = [(c, who.of(c)) for c in locals_ if any(_left(x) for x in _all(c))]
-    deaths = [c for c in candidates if c.tier in (Tier.DEATH, Tier.CRASH)]
+    deaths = [
+        c
+        for c in candidates
+        if c.tier in (Tier.DEATH, Tier.CRASH) or (c.failure.kind == "launcher" and c.failure.signal in _CRASHES)
+    ]
     ends = _ends(candidates, who)
+    survived = {_what(c) for c in candidates if c.failure.fate == "survived"}
     stopped = {e.rank for e in exits if e.exit_code == -15}
     for c in doubtful:
-        mine = who.of(c)
+        copies = list(_all(c))
+        mine = {who.who(x) for x in copies}
         if None in mine:
             continue  # nothing tells one writer from the others
         others = [x for x, theirs in ended if not theirs <= mine]
         later = [x for x, theirs in ended if theirs <= mine]  # of the same rank, printed when it really ended
         explained = others or later or any(who.who(d.failure) not in mine for d in deaths)
-        safe = passes(c.root, rules) or not any(passes(x.root, rules) for x in (*others, *later))
         # What lasts never gives way to what may pass: a wrong retry costs more than a wrong name.
-        if explained and (others or safe) and all(_outlived(x, ends, stopped, who) for x in _all(c)):
+        safe = passes(c.root, rules) or not any(passes(x.root, rules) for x in (*others, *later))
+        if not explained or not (others or safe):
+            continue
+        outlived = [_outlived(x, ends, stopped, who) for x in copies]
+        if all(outlived):
             c.tier, c.why = Tier.DEMOTED, _WENT_ON
-        elif others and safe:
+        elif _what(c) in survived and explained and not any(passes(d.root, rules) for d in deaths):
+            c.tier, c.why = Tier.DEMOTED, _HANDLED_ELSEWHERE
+        elif safe and all(out or _another(ended, who.who(x)) for x, out in zip(copies, outlived, strict=True)):
             c.tier, c.why = Tier.DEMOTED, _NOT_THE_END
+
+
+def _another(ended: Sequence[tuple[Candidate, set[Writer | None]]], writer: Writer | None) -> bool:
+    """Whether another writer printed an error that left its program's top."""
+    return any(theirs - {writer} for _, theirs in ended)
 
 
 def may_have_ended(candidate: Candidate, candidates: Sequence[Candidate], exits: Sequence[RankExit]) -> bool:
@@ -94,6 +112,12 @@ _OWN_RANK = re.compile(r"\[\d+\]$")
 def _all(candidate: Candidate) -> Iterator[Failure]:
     yield candidate.failure
     yield from candidate.twins
+
+
+def _what(c: Candidate) -> tuple[str | None, str, int | None]:
+    """What makes the errors of two ranks the same one."""
+    frames = c.root.link.frames
+    return c.root.link.exception, frames[-1].path if frames else "", frames[-1].line if frames else None
 
 
 def _left(failure: Failure) -> bool:

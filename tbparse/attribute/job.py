@@ -45,6 +45,8 @@ class Job:
     """Failures that were counted, not kept."""
     passed: int = 0
     """Bytes that looked like a failure and were not read, since each of their lines repeats one that was."""
+    skipped: int = 0
+    """Bytes of the log before what was read, where only its end was asked for."""
     decision: Decision | None = None
     facts: Facts = field(default_factory=Facts)
     tags: Tags = NO_TAGS

@@ -62,7 +62,7 @@ def in_order(failures: Sequence[Failure], times: Mapping[int, float]) -> list[Fa
 def rank_order(candidates: Sequence[Candidate], times: Mapping[int, float]) -> list[Candidate]:
     """Candidates strongest first: by tier, and within a tier as they are believed to have happened."""
     out: list[Candidate] = []
-    for tier in Tier:
+    for tier in sorted({c.tier for c in candidates}):
         found = {id(c.failure): c for c in candidates if c.tier is tier}
         same = [c for c in candidates if c.tier is tier]
         if len(found) == len(same):
@@ -200,9 +200,8 @@ def doubt(case: Case, cause: Candidate) -> str | None:
         return f"attempts {told} failed alike: what comes again is no accident, so running it once more is not expected to help"
     logged = _logged_near(case, cause) if rule.category == "communication" else None
     if logged is not None:
-        what = short(logged.root.link.exception)
-        line = logged.failure.first.no
-        return f"another process logged {what} shortly before (line {line}): it may be the cause, and may come again"
+        what, no = short(logged.root.link.exception), logged.failure.first.no
+        return f"another process logged {what} shortly before (line {no}): it may be the cause, and may come again"
     alone = waited_in_vain(cause) and case.disagreement is None and not case.absences and not case.facts.works
     if not alone:
         return None

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from tbparse.model import Origin
 from tbparse.records import Frame, Link
+from tbparse.terms import Origin
 
 
 class PathSettings(NamedTuple):

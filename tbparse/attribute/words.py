@@ -8,9 +8,9 @@ from tbparse.attribute.cascade import Candidate, Tier
 from tbparse.attribute.job import Job
 from tbparse.attribute.unwrap import Root
 from tbparse.dialects import frames as f
-from tbparse.model import signal_name
 from tbparse.records import Failure, Line, Link
 from tbparse.ruleset.match import Context, Evidence, RuleSet
+from tbparse.terms import signal_name
 
 _CLOSING_TEXT = re.compile(
     r"^(?:##\[error\]|Process finished with exit code|Error: Process completed|make(?:\[\d+\])?: \*\*\*"

@@ -6,11 +6,14 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, compress
 from re import Pattern
 from typing import Protocol
 
-from tbparse.records import Failure, Line, RankExit
+from tbparse.records import Failure, Line, RankExit, text_of
+from tbparse.text.needles import Haystack
+
+_OTHERS = bytes([1]) + bytes(255)
 
 
 def _starts(texts: Sequence[str]) -> list[int]:
@@ -29,39 +32,43 @@ class Page:
     """How workers ended, as launchers' lines tell; evidence for attribution, not failures of their own."""
 
     def __post_init__(self) -> None:
-        self.texts: list[str] = [line.text for line in self.lines]
+        self.texts: list[str] = list(map(text_of, self.lines))
         self.taken = bytearray(len(self.texts))
+        self._shown: Sequence[str] = self.texts
 
     @cached_property
     def blob(self) -> str:
         """All text, joined by line ends, for patterns that look through the whole page at once."""
-        return "\n".join(self.texts)
+        return self.words.text
 
     @cached_property
     def _starts(self) -> list[int]:
-        return _starts(self.texts)
+        return _starts(self._shown)
 
     def narrow(self) -> bool:
         """Blank out the lines that are taken, for dialects that only want the others; False when none is left."""
-        self.__dict__.setdefault("everything", self.blob)
+        self.__dict__.setdefault("everything", self.words)
         texts = [""] * len(self.texts)
         for i in self.free():
             texts[i] = self.texts[i]
-        self.__dict__["blob"] = "\n".join(texts)
-        self.__dict__["_starts"] = _starts(texts)
+        self._shown = texts
+        for name in ("blob", "words", "_starts"):
+            self.__dict__.pop(name, None)
         return any(texts)
 
     def free(self) -> Iterator[int]:
-        """Indices of the lines that no dialect has taken."""
-        i = self.taken.find(0)
-        while i >= 0:
-            yield i
-            i = self.taken.find(0, i + 1)
+        """Indices of the lines that no dialect has taken until now."""
+        return compress(range(len(self.taken)), self.taken.translate(_OTHERS))
 
     @cached_property
-    def everything(self) -> str:
+    def words(self) -> Haystack:
+        """What :attr:`blob` holds, for looking whether texts stand in it."""
+        return Haystack(self._shown)
+
+    @cached_property
+    def everything(self) -> Haystack:
         """All text, with the lines that dialects have claimed, before and after :meth:`narrow`."""
-        return self.blob
+        return self.words
 
     def offset_of(self, i: int) -> int:
         """Where line ``i`` begins in :attr:`blob`."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from tbparse.dialects import frames as f
-from tbparse.records import Frame, Line, Link
+from tbparse.records import Frame, Line, Link, text_of
 
 MAX_DEPTH = 12
 """CPython prints groups ten deep and no more; deeper nesting is not a traceback of its making."""
@@ -53,7 +53,7 @@ class ChainReader:
 
     def __init__(self, lines: Sequence[Line], depth: int = 0) -> None:
         self.lines = lines
-        self.texts = [line.text for line in lines]
+        self.texts = list(map(text_of, lines))
         self.depth = depth
         self.damaged: str | None = None
         self._extra_frames: list[Frame] = []
@@ -160,6 +160,7 @@ class ChainReader:
     def _frames(self, i: int) -> tuple[list[Frame], int]:
         """Frames from ``i`` on; stops at the exception line or at what cannot be part of a traceback."""
         frames: list[Frame] = []
+        last: Frame | None = None
         texts, n = self.texts, len(self.texts)
         strays, flat = 0, False
         while i < n:
@@ -171,17 +172,19 @@ class ChainReader:
                     i = j
                     continue
                 break
-            frame = f.read_frame(text) if "File " in text else None
+            filed = "File " in text
+            frame = f.read_frame(text) if filed else None
             if frame is not None:
                 frames.append(frame)
+                last = frame
             elif text[0] in " \t":
-                stripped = text.lstrip()
-                if frames and frames[-1].source is None and f.is_source_text(stripped):
-                    frames[-1].source = stripped
-                if stripped.startswith('File "') and i + 1 < n:  # a File line that a terminal wrapped
+                if last is not None and last.source is None and f.is_source_text(stripped := text.lstrip()):
+                    last.source = stripped
+                if filed and i + 1 < n and text.lstrip().startswith('File "'):  # a File line that a terminal wrapped
                     joined = f.read_frame(text + texts[i + 1]) or f.read_frame(text + texts[i + 1].lstrip())
                     if joined is not None:
                         frames.append(joined)
+                        last = joined
                         i += 1
             elif f.HEADER.search(text):
                 torn = i > 0 and ("File " in texts[i - 1] or f.HEADER.search(texts[i - 1]) is not None)

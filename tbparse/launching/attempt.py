@@ -69,7 +69,7 @@ def run_once(
                     watchdog.watch(process.pid)
                     forwarding.start(process.pid)
                     streams.close_child_ends()
-                    held = Pump(streams.channels, recording, log).run(process, grace_s, forwarding.wakeup)
+                    held = Pump(streams.channels, recording, log).run(process, grace_s, forwarding)
                     if forwarding.received:
                         _end_group(process.pid, grace_s)
                 except BaseException:

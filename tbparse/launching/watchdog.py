@@ -19,7 +19,7 @@ KILL_AFTER_S = 35
 
 _SCRIPT = """
 trap '' HUP INT QUIT TERM TSTP TTIN TTOU PIPE
-read -r group || exit
+read -r group && [ -n "$group" ] || exit
 read -r done && exit
 kill -s TERM -- "-$group"; kill -s CONT -- "-$group"
 i=0

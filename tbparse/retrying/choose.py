@@ -10,8 +10,9 @@ from typing import TypeAlias, get_args
 from tbparse.attribute import live
 from tbparse.errors import UsageError
 from tbparse.live import attached
-from tbparse.model import Category, RootCause
+from tbparse.model import RootCause
 from tbparse.ruleset.match import RuleSet, type_fits
+from tbparse.terms import Category
 
 Choice: TypeAlias = type[BaseException] | str
 """An exception type, a rule's id (``network/http-timeout``), all rules of an area (``network/*``), or a category."""
