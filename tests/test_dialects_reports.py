@@ -3,6 +3,8 @@
 # ruff: noqa: E501 - lines of logs stand as they are printed
 from __future__ import annotations
 
+import json
+
 import pytest
 from scoring import chain_of, place
 
@@ -116,3 +118,38 @@ def test_a_communication_error_after_anothers_logged_error_is_not_retried(explai
     )
     assert explain(lost).verdict == "transient"
     assert explain(logged + lost).verdict == "unknown"
+
+
+@pytest.mark.parametrize("field", ["jsonPayload", "fields", "record"])
+def test_text_one_level_down_in_json_lines(field: str, explain) -> None:
+    """Google Cloud's agents wrap each line of standard error in an object of their own."""
+    lines = ["step 4", *WORKER.splitlines()]
+    log = "".join(json.dumps({field: {"message": f"{line}\n"}, "severity": "ERROR"}) + "\n" for line in lines)
+    answer = explain(log)
+    assert (answer.exception, answer.message) == ("KeyError", "'lbl'")
+    assert place(answer.site) == ("/work/data/rows.py", 14, "__getitem__")
+
+
+def test_inductors_compile_worker_is_quoted_in_the_message(explain) -> None:
+    outer = 'Traceback (most recent call last):\n  File "/work/train.py", line 55, in main\n    loss = model(x)\n'
+    head = "torch._inductor.exc.InductorError: SubprocException: An exception occurred in a subprocess:\n\nName=triton_red_3\n"
+    worker = (
+        'Traceback (most recent call last):\n  File "/opt/v/lib/python3.12/site-packages/triton/compiler/compiler.py", line 300, in compile\n'
+        "    module = src.make_ir(options)\nOSError: [Errno 28] No space left on device: '/tmp/x.ttir'\n"
+    )
+    answer = explain(outer + head + worker)
+    assert (answer.exception, answer.category) == ("OSError", "storage")
+    assert place(answer.site) == ("/work/train.py", 55, "main")
+
+
+def test_what_failed_while_a_context_manager_cleaned_up_is_not_the_cause(explain) -> None:
+    """No rule knows the first error, and one knows the second; the second only came because of the first."""
+    first = 'Traceback (most recent call last):\n  File "/work/quant.py", line 71, in quantize\n    raise RuntimeError(text)\nRuntimeError: calibration set is empty\n'
+    second = (
+        'Traceback (most recent call last):\n  File "/work/export.py", line 30, in main\n    with tempfile.TemporaryDirectory() as tmp:\n'
+        '  File "/usr/lib/python3.12/tempfile.py", line 950, in __exit__\n    self.cleanup()\n'
+        "PermissionError: [Errno 13] Permission denied: '/tmp/a/m.onnx'\n"
+    )
+    answer = explain(f"{first}\nDuring handling of the above exception, another exception occurred:\n\n{second}")
+    assert answer.message == "calibration set is empty"
+    assert place(answer.site) == ("/work/quant.py", 71, "quantize")

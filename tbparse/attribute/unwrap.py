@@ -134,6 +134,8 @@ def _in_links(failure: Failure, links: Sequence[Link], rules: RuleSet, evidence:
         stated = outer.relation == "cause" or short(chosen.exception) in _UNFORESEEN
         if stated and best is not None and _lasts(best, chosen, top, outer, context, rules):
             continue
+        if outer.relation == "context" and _cleaning(outer):
+            continue  # what failed while the first error unwound cannot explain it
         weak = best is None or best.rule.generic
         if weak or (best is not None and top.rule.beats(best.rule) and not best.rule.beats(top.rule)):
             index, chosen, best, ranked = i, outer, top, other
@@ -151,6 +153,11 @@ def verdict_of(match: Match, link: Link, context: Context, rules: RuleSet) -> st
     """The verdict of a link's rule, with its qualifiers."""
     turned = rules.qualify(match, link, context)
     return str((turned and turned.get("verdict")) or match.rule.verdict)
+
+
+def _cleaning(link: Link) -> bool:
+    """Whether the exception was raised by a context manager's exit (a folder that could not be removed, a file not closed)."""
+    return any(x.function in ("__exit__", "__aexit__") and not x.path.endswith("contextlib.py") for x in link.frames)
 
 
 def exit_facts(failure: Failure) -> None:

@@ -40,7 +40,7 @@ _CRASH = re.compile(
     r"|Caught signal (?P<number>\d+) \([^)]*\).*"
     r"|\*\*\* Process received signal \*\*\*"
     r"|(?:\*\*\* )?An error occurred in MPI_\w+"
-    r"|Fatal error in (?:internal_)?P?MPI_?\w+: .*"
+    r"|Fatal error in (?:internal_|P?MPI_)\w+: .*"
     r"|Unhandled exception: .*what\(\): .*"
     r"|thread '[^']*'(?: \(\d+\))? panicked at .*"
     r"|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure(?: \S+)?: ?\S.*"
@@ -69,7 +69,7 @@ _LOOK = {
         r"\*\*\* Error in|alloc\(\): |free\(\): |munmap_chunk|double free|corrupted |malloc_consol|smashing detected|overflow detected|Assertion [`'\"]"
     ),
     "crash": re.compile(
-        r"\*\*\* SIG|Caught signal|Process received signal|error occurred in MPI_|Fatal error in (?:internal_)?P?MPI|Unhandled exception: |panicked at|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure|HSA_STATUS_ERROR|Memory access fault"
+        r"\*\*\* SIG|Caught signal|Process received signal|error occurred in MPI_|Fatal error in (?:internal_|P?MPI_)|Unhandled exception: |panicked at|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure|HSA_STATUS_ERROR|Memory access fault"
     ),
     "fatal": re.compile(r"Check failed: |Non-OK-status: |\.(?:cc|cpp|cu|h|cuh):\d+\]?:? (?:Failed to|\S.*RESOURCE_EXHAUSTED)"),
     "shell": re.compile(

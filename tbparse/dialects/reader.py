@@ -42,6 +42,7 @@ _POINTED = re.compile(r"^-{2,}> +\d+ (?P<source>.*)$")  # stackprinter shows lin
 _BANNER = re.compile(r"^[*=#-]{16,}$")
 _RULER = re.compile(r"^-{10,}$")
 _REMOTE_OPEN = re.compile(r"^[\w.]*RemoteTraceback:\s*$")
+_SUBPROCESS = "An exception occurred in a subprocess:"  # inductor's compile workers; a blank line and `Name=` follow
 _REMOTE_HEADER = re.compile(r"^: \S.*Exception: Traceback \(most recent call last\):\s*$")  # the same, through py4j
 _JAVA = re.compile(r"^\s+at [\w.$/<>]+\([^()]*\)$")
 _POINTS_DOWN = re.compile(r"(?:[Ss]tack ?trace|[Tt]raceback) below[:.]?\s*$")  # pyspark quotes the worker's traceback
@@ -337,7 +338,11 @@ class ChainReader:
             if _SUB_OPEN.match(t):
                 self._leaves, j = self._subs(j)
                 continue
-            if not nested and f.HEADER.search(t) and (_POINTS_DOWN.search(parts[-1]) or _REMOTE_HEADER.search(t)):
+            if (
+                not nested
+                and f.HEADER.search(t)
+                and (_POINTS_DOWN.search(parts[-1]) or _REMOTE_HEADER.search(t) or parts[0].endswith(_SUBPROCESS))
+            ):
                 nested, j = self._nested(j)
                 break
             if f.HEADER.search(t) and j + 1 < n and (f.read_frame(texts[j + 1]) or self._exception_at(j + 1)):
@@ -410,6 +415,7 @@ class ChainReader:
             or (len(parts) == 1 and not parts[0].strip() and not f.HEADER.search(text))
             or _SUB_OPEN.match(text) is not None
             or parts[-1].rstrip().endswith(":")
+            or (parts[0].endswith(_SUBPROCESS) and text.startswith(("Name=", "Traceback ")))
         )
 
     def _nested(self, i: int) -> tuple[list[Link], int]:
