@@ -21,7 +21,7 @@ PLOT = ROOT / "docs" / "performance.svg"
 READ = """
 import re, sys
 from tbparse.engine import Explainer
-import tbparse.answer
+import tbparse.answer, tbparse.model
 from tbparse.text.prefilter import load_hyperscan
 load_hyperscan()
 # Not ru_maxrss: that of a child begins with its parent's.
@@ -38,7 +38,7 @@ TWO = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from tbparse.engine import Explainer
-import tbparse.answer
+import tbparse.answer, tbparse.model
 def one(path):
     explainer = Explainer()
     with open(path, "rb", buffering=0) as log:

@@ -6,8 +6,21 @@ line; *errd* looks for frames, chains and the user's code; *gpualert* searches 1
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def _beside() -> Iterator[None]:
+    """Without this folder on the path: the script ``gpualert.py`` in it has the package's name."""
+    before, here = sys.path[:], Path(__file__).resolve().parent
+    sys.path[:] = [p for p in before if Path(p).resolve() != here]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def peers() -> dict[str, Callable[[str], object]]:
@@ -25,7 +38,7 @@ def peers() -> dict[str, Callable[[str], object]]:
         from errd.parsers.traceback_parser import parse_traceback
 
         found["errd"] = parse_traceback
-    with suppress(ImportError):
+    with suppress(ImportError), _beside():
         from gpualert.parse_errors import parse_errors
 
         found["gpualert"] = lambda text: parse_errors("", text, 1)

@@ -67,7 +67,7 @@ Tail = Annotated[
     typer.Option(
         "--tail",
         metavar="SIZE",
-        help="Read only the end of a large log, such as 16M. The answer says so, and never `transient`.",
+        help="Read only the end of a large log, such as 16M. The answer says so, and neither `transient` nor `clean`.",
         show_default=False,
     ),
 ]

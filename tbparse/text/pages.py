@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from typing import NamedTuple
 
 from tbparse.records import NO_TAGS, Line, merge_tags, stream_of, text_of
@@ -58,6 +59,11 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
         stripped, levels = _unwrapped(stripped, levels, width)
     if not any(map(stream_of, stripped)):
         return [StreamLines("", stripped, levels)]
+    if not levels and all(map(text_of, stripped)) and len(set(map(stream_of, stripped))) < MAX_STREAMS:
+        apart: defaultdict[str, list[Line]] = defaultdict(list)
+        for line in stripped:
+            apart[line.stream].append(line)
+        return [StreamLines(stream, own, {}) for stream, own in apart.items()]
     by_stream: dict[str, StreamLines] = {}
     last: Line | None = None
     for i, line in enumerate(stripped):
