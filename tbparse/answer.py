@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tbparse import model
 from tbparse.attribute.cascade import Candidate, Tier
 from tbparse.attribute.job import Decision, Job
 from tbparse.attribute.sameness import fingerprint
@@ -15,28 +14,46 @@ from tbparse.attribute.unwrap import blame, entry_frame, is_wrapper, short
 from tbparse.attribute.words import decode_returncode
 from tbparse.beside import attempts_of, culprit_of, go_to, hang_captures, same_ranks, secondary_of, told_of_ranks
 from tbparse.dialects.mixed import MIXED
-from tbparse.model import RootCause, signal_name
 from tbparse.records import Failure, Frame, Line, Link, RankExit
 from tbparse.ruleset import structure
-from tbparse.ruleset.match import Match, RuleSet, convert, default_retry
+from tbparse.ruleset.match import Match, RuleSet, convert, retry_values
+from tbparse.terms import Confidence, signal_name
 
 MAX_FRAMES = 200
 _LOCAL_TIERS = (Tier.SYSTEM, Tier.LOCAL)
+_ABSENT = ("rule", "title", "exception", "message", "site", "entry")
+_NOWHERE = ("rank", "local_rank", "host", "attempt", "process", "signal", "exit_code")
+NOTHING: dict[str, Any] = {
+    "verdict": "clean",
+    "category": None,
+    "confidence": "medium",
+    **dict.fromkeys(_ABSENT),
+    **dict.fromkeys(("frames", "chain"), ()),
+    **dict.fromkeys(_NOWHERE),
+    "evidence": (),
+    "captures": {},
+    "secondary": (),
+    "advice": (),
+    "retry": retry_values(None, "clean"),
+    "fingerprint": None,
+    **dict.fromkeys(("notes", "ranks", "attempts"), ()),
+}
+"""The values of an answer about no failure, in the order of the contract."""
 
 
-def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int | None) -> RootCause:
-    """The contract's answer for a decision."""
+def answer_values(job: Job, decision: Decision, rules: RuleSet, returncode: int | None) -> dict[str, Any]:
+    """The contract's answer for a decision: a value for each field of :class:`tbparse.model.RootCause` but ``schema``."""
     cause = decision.cause
     if cause is None:
-        unknown = decision.failed is True
-        return RootCause(
-            verdict="unknown" if unknown else "clean",
-            category="unknown" if unknown else None,
-            confidence="low" if unknown else "high" if returncode == 0 else "medium",
-            exit_code=returncode if returncode is not None and returncode >= 0 else None,
-            secondary=secondary_of(decision, None),
-            notes=tuple(decision.notes),
-        )
+        unknown = decision.failed is True or (job.skipped > 0 and decision.failed is not False)
+        return NOTHING | {
+            "verdict": "unknown" if unknown else "clean",
+            "category": "unknown" if unknown else None,
+            "confidence": "low" if unknown else "high" if returncode == 0 else "medium",
+            "exit_code": returncode if returncode is not None and returncode >= 0 else None,
+            "secondary": secondary_of(decision, None),
+            "notes": tuple(decision.notes),
+        }
     failure, root = cause.failure, cause.root
     links = failure.links
     site_frame, site_index = blame(links, root.index)
@@ -45,7 +62,7 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
     ruling = _rule(cause, rules, decision)
     if ruling["verdict"] == "transient" and (failure.damaged or "").startswith(MIXED):
         # What another process raised may be lost in the mixture: an error that lasts must not be run again for an effect's sake.
-        ruling |= {"verdict": "unknown", "retry": default_retry("unknown")}
+        ruling |= {"verdict": "unknown", "retry": retry_values(None, "unknown")}
     fact = _exit_of_attempt(cause, job.exits)
     rank, local_rank, host = _place(cause, fact)
     culprit = culprit_of(decision)
@@ -63,13 +80,15 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
         notes.append(failure.damaged)
     if cause.tier is Tier.WRAPPER and signal is None:
         notes.append("what the child printed is not in this log: look where its output went, or run it under `tbparse run`")
-    if ruling["verdict"] == "transient" and (job.passed or job.dropped) and _refutable(decision, cause):
+    if ruling["verdict"] == "transient" and job.skipped:
+        ruling |= {"verdict": "unknown", "retry": retry_values(None, "unknown")}
+        notes.append("what stands before may have ended it first: so nothing is said of trying again")
+    elif ruling["verdict"] == "transient" and (job.passed or job.dropped) and _refutable(decision, cause):
         # One of those that were not read may have ended a rank, where those that were read did not.
-        ruling |= {"verdict": "unknown", "retry": model.Retry()}
+        ruling |= {"verdict": "unknown", "retry": retry_values(None, "unknown")}
         notes.append("other failures were too many to read one by one, and may have ended it: so nothing is said of trying again")
     frames = _frames(links, root.index if link.frames else site_index, notes)
-    # One validation of the whole is several times faster than one for each part of it.
-    answer = {
+    return {
         "verdict": ruling["verdict"],
         "category": ruling["category"],
         "confidence": _confidence(cause),
@@ -98,7 +117,6 @@ def build_answer(job: Job, decision: Decision, rules: RuleSet, returncode: int |
         "ranks": tuple(same_ranks(cause)),
         "attempts": tuple(attempts_of(decision)),
     }
-    return RootCause.model_validate(answer)
 
 
 def _refutable(decision: Decision, cause: Candidate) -> bool:
@@ -133,9 +151,9 @@ def _frames(links: Sequence[Link], index: int, notes: list[str]) -> tuple[dict[s
     return tuple({"path": x.path, "line": x.line, "function": x.function, "source": x.source, "origin": x.origin} for x in frames)
 
 
-def _chain(outer: Sequence[Candidate], links: Sequence[Link], index: int) -> tuple[model.ChainLink, ...]:
+def _chain(outer: Sequence[Candidate], links: Sequence[Link], index: int) -> tuple[dict[str, Any], ...]:
     chain = [
-        model.ChainLink(exception=w.root.link.exception, message=w.root.link.message, relation="launcher")
+        {"exception": w.root.link.exception, "message": w.root.link.message, "relation": "launcher"}
         for w in sorted(outer, key=lambda c: -c.start)[:8]
     ]
     for i, link in enumerate(links[: index + 1]):
@@ -146,7 +164,7 @@ def _chain(outer: Sequence[Candidate], links: Sequence[Link], index: int) -> tup
             if short(link.exception) in ("ChildFailedError", "CalledProcessError")
             else link.relation
         )
-        chain.append(model.ChainLink(exception=link.exception, message=link.message, relation=relation))
+        chain.append({"exception": link.exception, "message": link.message, "relation": relation})
     return tuple(chain)
 
 
@@ -266,6 +284,9 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
         verdict, retry = "unknown", None
         advice = ["The group holds more exceptions than were printed: each of them must be one that passes.", *advice]
     captures = {k: convert(v, rule.captures[k]) for k, v in match.groups.items() if k in rule.captures}
+    if verdict == "transient" and _more_than_there_is(captures):
+        verdict, retry = "real", None
+        advice.insert(0, "It asks for more memory than the whole card has ({requested} of {total}): no other moment will do.")
     absent = decision.absence
     if absent is not None:
         advice.insert(0, go_to(absent))
@@ -277,8 +298,14 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
         "title": rule.title,
         "captures": {**hang_captures(decision), **captures},
         "advice": [line for line in (_fill(a, shown) for a in advice) if line],
-        "retry": model.Retry(**retry) if retry else default_retry(verdict),
+        "retry": retry_values(retry, verdict),
     }
+
+
+def _more_than_there_is(captures: Mapping[str, Any]) -> bool:
+    """Whether an allocation is larger than the memory that it is asked of, whoever else holds some."""
+    requested, total = captures.get("requested"), captures.get("total")
+    return isinstance(requested, int) and isinstance(total, int) and requested > total > 0
 
 
 def _elided(links: Sequence[Link]) -> bool:
@@ -315,11 +342,11 @@ def _unruled(cause: Candidate) -> dict[str, Any]:
         "title": None,
         "captures": {},
         "advice": list(ruling.advice),
-        "retry": default_retry(ruling.verdict),
+        "retry": retry_values(None, ruling.verdict),
     }
 
 
-def _confidence(cause: Candidate) -> model.Confidence:
+def _confidence(cause: Candidate) -> Confidence:
     failure, match = cause.failure, cause.root.match
     if failure.reported and cause.tier in _LOCAL_TIERS:
         return "high"
@@ -340,7 +367,7 @@ def _own(cause: Candidate) -> bool:
     return bool(frames) and frames[-1].origin == "user"
 
 
-def _evidence(cause: Candidate, decision: Decision) -> tuple[model.Evidence, ...]:
+def _evidence(cause: Candidate, decision: Decision) -> tuple[dict[str, Any], ...]:
     lines: list[Line] = []
     link = cause.root.link
     for line in (
@@ -362,7 +389,7 @@ def _evidence(cause: Candidate, decision: Decision) -> tuple[model.Evidence, ...
             lines.append(extra)
     lines.sort(key=lambda x: x.start)
     return tuple(
-        model.Evidence(line=x.no, start=x.start, end=x.end, text=_short(x.text), source=cause.failure.source) for x in lines
+        {"line": x.no, "start": x.start, "end": x.end, "text": _short(x.text), "source": cause.failure.source} for x in lines
     )
 
 
@@ -370,4 +397,4 @@ def _short(text: str) -> str:
     return text if len(text) <= 2000 else f"{text[:1500]} … {text[-400:]}"
 
 
-__all__ = ["Match", "build_answer", "fingerprint"]
+__all__ = ["Match", "answer_values", "fingerprint"]

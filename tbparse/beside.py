@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from tbparse import model
 from tbparse.attribute.cascade import Candidate, Tier
 from tbparse.attribute.facts import show_ranks
 from tbparse.attribute.job import Decision, Job
-from tbparse.model import Scalar
 from tbparse.records import Failure, Link
+from tbparse.terms import Scalar
 
 if TYPE_CHECKING:
     from tbparse.attribute.hang import Absence
 
 MAX_SECONDARY = 200
+MAX_ALIKE = 32
+"""So many failures of one exception, kind and rule are listed one by one; the others are one entry with their count and ranks."""
 SecondaryKind: TypeAlias = Literal["same", "effect", "launcher", "survived", "other"]
+_Sort: TypeAlias = tuple[str | None, SecondaryKind, str | None]
 
 
 def same_ranks(cause: Candidate) -> list[int]:
@@ -98,23 +101,23 @@ def hang_captures(decision: Decision) -> dict[str, Scalar | tuple[Scalar, ...]]:
     return out
 
 
-def secondary_of(decision: Decision, cause: Candidate | None) -> tuple[model.Secondary, ...]:
+def secondary_of(decision: Decision, cause: Candidate | None) -> tuple[dict[str, Any], ...]:
     """The other failures: the same one elsewhere first, then what competed, in the order of the log."""
-    out: list[model.Secondary] = []
+    out: list[dict[str, Any]] = []
 
     def add(c: Candidate, failure: Failure, link: Link, kind: SecondaryKind) -> None:
         line = link.line or failure.first
         rule = c.root.match.rule.id if c.root.match is not None and link is c.root.link else None
-        out.append(model.Secondary(exception=link.exception, rank=failure.rank, line=line.no, kind=kind, rule=rule))
+        out.append(_secondary(link.exception, kind, rule, rank=failure.rank, line=line.no))
         if failure.also:
             ranks = tuple(sorted({t.rank for t in failure.also if t.rank is not None}))
-            out.append(model.Secondary(exception=link.exception, kind=kind, rule=rule, count=len(failure.also), ranks=ranks))
+            out.append(_secondary(link.exception, kind, rule, count=len(failure.also), ranks=ranks))
 
     if cause is not None:
         if cause.failure.also:
             ranks = tuple(sorted({t.rank for t in cause.failure.also if t.rank is not None}))
             exception = cause.root.link.exception
-            out.append(model.Secondary(exception=exception, kind="same", count=len(cause.failure.also), ranks=ranks))
+            out.append(_secondary(exception, "same", count=len(cause.failure.also), ranks=ranks))
         for twin in cause.twins:
             add(cause, twin, twin.root, "same")
         for link in cause.failure.links[cause.root.index + 1 :]:
@@ -133,7 +136,44 @@ def secondary_of(decision: Decision, cause: Candidate | None) -> tuple[model.Sec
         add(c, c.failure, c.root.link, kind)
         for twin in c.twins:
             add(c, twin, twin.root, kind)
-    return tuple(out[:MAX_SECONDARY])
+    return tuple(_folded(out))
+
+
+def _folded(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """At most :data:`MAX_ALIKE` of a sort one by one, :data:`MAX_SECONDARY` in all; the others are counted, with their ranks."""
+    if len(found) <= MAX_ALIKE:
+        return found
+    out: list[dict[str, Any]] = []
+    seen: Counter[_Sort] = Counter()
+    rest: dict[_Sort, list[dict[str, Any]]] = {}
+    for x in found:
+        sort = (x["exception"], x["kind"], x["rule"])
+        seen[sort] += 1
+        if (x["count"] == 1 and seen[sort] <= MAX_ALIKE) and len(out) < MAX_SECONDARY:
+            out.append(x)
+        else:
+            rest.setdefault(sort, []).append(x)
+    for (exception, kind, rule), more in rest.items():
+        if len(more) == 1:
+            out.append(more[0])
+            continue
+        ranks = {r for x in more for r in (x["rank"], *x["ranks"]) if r is not None}
+        total = sum(x["count"] for x in more)
+        out.append(_secondary(exception, kind, rule, count=total, ranks=tuple(sorted(ranks))))
+    return out
+
+
+def _secondary(
+    exception: str | None,
+    kind: SecondaryKind,
+    rule: str | None = None,
+    *,
+    rank: int | None = None,
+    line: int | None = None,
+    count: int = 1,
+    ranks: tuple[int, ...] = (),
+) -> dict[str, Any]:
+    return {"exception": exception, "rank": rank, "line": line, "kind": kind, "rule": rule, "count": count, "ranks": ranks}
 
 
 def _kind_of(c: Candidate) -> SecondaryKind:

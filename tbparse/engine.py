@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from tbparse.answer import build_answer
+from tbparse.answer import answer_values
 from tbparse.attribute.cascade import Candidate, Tier
 from tbparse.attribute.decide import attribute
 from tbparse.attribute.job import Job
@@ -18,7 +18,6 @@ from tbparse.attribute.survived import mark_survived
 from tbparse.attribute.unwrap import exit_facts
 from tbparse.dialects import read_page
 from tbparse.dialects.base import Page
-from tbparse.model import RootCause
 from tbparse.records import NO_TAGS, Failure, RankExit, Tags, merge_tags
 from tbparse.ruleset.match import RuleSet, builtin_rules
 from tbparse.text.blocks import Block, Segmenter
@@ -29,8 +28,9 @@ from tbparse.text.prefilter import Words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import BinaryIO
+    from typing import Any, BinaryIO
 
+    from tbparse.model import RootCause
     from tbparse.records import Link
 
 
@@ -68,6 +68,15 @@ class Explainer:
         for block in self._segmenter.feed(data if isinstance(data, (bytes, bytearray)) else bytes(data)):
             self._take(block)
 
+    def skip(self, size: int) -> None:
+        """Say, before the first bytes are fed, that the log has ``size`` bytes before them that nobody read.
+
+        The answer's byte spans are those of the whole log, and its lines are counted from there on. It says that only the end was
+        read, and neither ``transient`` nor ``clean``: what was not read could refute either.
+        """
+        self._segmenter.skip(size)
+        self.job.skipped = size
+
     def read(self, file: BinaryIO) -> int:
         """Feed all that a binary file holds, through one buffer; how many bytes that were. Raises what reading raises."""
         total = 0
@@ -78,10 +87,16 @@ class Explainer:
 
     def finish(self, returncode: int | None = None) -> RootCause:
         """The answer. ``returncode`` is that of the command whose output was fed, as a shell or ``subprocess`` gives it."""
+        from tbparse.model import RootCause
+
+        return RootCause.model_validate(self.values(returncode))
+
+    def values(self, returncode: int | None = None) -> dict[str, Any]:
+        """What :meth:`finish` answers, as plain values by the names of the answer's fields; the model is not loaded for them."""
         self.drain()
         decision = attribute(self.job, self.rules, returncode)
         self.job.decision = decision
-        return build_answer(self.job, decision, self.rules, returncode)
+        return answer_values(self.job, decision, self.rules, returncode)
 
     def drain(self) -> None:
         """Read what is still held back; called by :meth:`finish`, and before several logs are joined."""
@@ -96,6 +111,12 @@ class Explainer:
                     f"{self._flood.passed / 1e6:.1f} MB that repeat earlier lines, but for numbers, were passed over"
                 )
                 self._flood.passed = 0
+        if self.job.skipped:
+            read, whole = self._segmenter.total, self.job.skipped + self._segmenter.total
+            self.job.notes.append(
+                f"only the last {read / 1e6:.1f} MB of {whole / 1e6:,.1f} MB were read, and lines are counted from there: the cause"
+                " may stand before"
+            )
         if self._segmenter.cut_lines:
             self.job.notes.append("a line of more than a megabyte was read in pieces")
 

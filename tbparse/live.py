@@ -11,10 +11,11 @@ import sys
 from tbparse.attribute import live
 from tbparse.attribute.origin import NO_SETTINGS, PathSettings
 from tbparse.engine import Explainer
-from tbparse.model import ChainLink, Relation, RootCause
+from tbparse.model import ChainLink, RootCause
 from tbparse.records import Failure, Line, Link
 from tbparse.ruleset.match import RuleSet, builtin_rules
 from tbparse.ruleset.rejudge import rejudged
+from tbparse.terms import Relation
 
 PRINTED_WIDTH = 15
 """So many leaves of a group the backport for Python 3.10 prints."""

@@ -9,6 +9,7 @@ one that never does. A ``flaky`` marker that is there already is somebody's own 
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from tbparse.pytest_verdicts import Verdicts
+from tbparse.retrying.release import clear_frames, release_memory
 
 MARKER = "tbparse_retry"
 ALWAYS, NEVER = "", "(?!)"
@@ -114,6 +116,11 @@ class Reruns:
             # A worker that crashes says nothing of why, and unknown is never run again: only what the suite itself wants.
             database.set_test_reruns(item.nodeid, gate.user)
             database.get_test_reruns(item.nodeid)  # its answer says that the controller has taken it, before anything crashes
+        if int(getattr(item, "execution_count", 1)) > 1:
+            last = getattr(sys, "last_value", None)  # pytest keeps the last failure there until the next test is called
+            if isinstance(last, BaseException):
+                clear_frames(last)
+            release_memory()
         left = gate.wait_until - time.monotonic()
         if left > 0:
             time.sleep(left)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import signal
+import weakref
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,10 +16,12 @@ from tbparse.dialects.wrappers import is_wrapper
 from tbparse.engine import Explainer
 from tbparse.errors import TbparseError
 from tbparse.launching.capture import capture
+from tbparse.launching.capture_child import Child as ChildProcess
 from tbparse.model import RootCause
 from tbparse.pytest_evidence import Child, failed_child, is_assertion, peek, read_before
 from tbparse.records import Link
-from tbparse.retrying.decision import Decision, retryable
+from tbparse.retrying.choose import speaks_for_itself
+from tbparse.retrying.decision import Decision, not_transient, retryable
 from tbparse.ruleset.match import RuleSet, builtin_rules
 from tbparse.settings import load_project
 
@@ -26,10 +31,18 @@ _CAPTURING = ("capfd", "capsys", "capfdbinary", "capsysbinary", "capteesys")
 
 
 class Seen(NamedTuple):
-    """The last failure that was judged: of which phase's call, and the decision."""
+    """The last failure that was judged: of which phase's call, and the decision. Items live as long as the session, so
+    they must not hold a call: its exception holds all that the test had made."""
 
-    call: object
+    call: weakref.ref[object]
     decision: Decision
+
+
+class Printed(NamedTuple):
+    """What children wrote to stderr; of several that failed one after the other, what the last one wrote (None: there was one)."""
+
+    text: str = ""
+    last: str | None = None
 
 
 class Verdicts:
@@ -45,7 +58,7 @@ class Verdicts:
         self._seen = pytest.StashKey[Seen]()
         self._causes = pytest.StashKey[list[str]]()
         self._sections = pytest.StashKey[tuple[int, int]]()
-        self._capture = pytest.StashKey[capture]()
+        self._printed = pytest.StashKey[Printed]()
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -59,10 +72,21 @@ class Verdicts:
         with self._watching(item):
             return (yield)
 
-    def _watching(self, item: pytest.Item) -> capture:
+    @contextmanager
+    def _watching(self, item: pytest.Item) -> Generator[None, None, None]:
         """Keep what children print, also where pytest captures nothing (``-s``)."""
-        watch = item.stash[self._capture] = capture(rules=self.rules)
-        return watch
+        item.stash[self._printed] = Printed()
+        watch = capture(rules=self.rules)
+        children: list[ChildProcess] = []
+        try:
+            with watch:
+                try:
+                    yield
+                finally:
+                    children = list(watch._watch.children) if watch._watch is not None else []
+        except BaseException:
+            item.stash[self._printed] = Printed(watch.stderr, _last_of_several(children))
+            raise
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_makereport(
@@ -80,8 +104,8 @@ class Verdicts:
         if call.excinfo is None:
             return None
         seen = item.stash.get(self._seen, None)
-        if seen is None or seen.call is not call:
-            seen = Seen(call, self._decide(item, call.excinfo.value, report))
+        if seen is None or seen.call() is not call:
+            seen = Seen(weakref.ref(call), self._decide(item, call.excinfo.value, report))
             item.stash[self._seen] = seen
             cause = _cause(seen.decision.root_cause)
             item.stash.setdefault(self._causes, []).append(cause)
@@ -93,6 +117,9 @@ class Verdicts:
         return item.stash.get(self._causes, [])
 
     def _decide(self, item: pytest.Item, exc: BaseException, report: pytest.TestReport) -> Decision:
+        if isinstance(exc, SystemExit) and speaks_for_itself(exc):
+            decision = self._plain(exc)
+            return _not_transient(decision) if decision else decision
         child = failed_child(exc)
         if child is not None and child.exception is not None:
             return self._plain(child.exception)
@@ -110,6 +137,9 @@ class Verdicts:
         # A status that was handed on (`sys.exit(code)`) says no more than its number.
         wrapper = exc if child is None and not isinstance(exc, SystemExit) else None
         found = self._of_mixed(text, _returncode(exc, child), wrapper)
+        last = item.stash.get(self._printed, Printed()).last
+        if found and last is not None and not self._plain(last):
+            return _not_transient(found)  # what an earlier child printed, which the test or the program got over
         return found if found.root_cause.verdict != "clean" else decision
 
     def _plain(self, failure: BaseException | str, returncode: int | None = None) -> Decision:
@@ -139,14 +169,20 @@ class Verdicts:
         start, _ = item.stash.get(self._sections, (0, 0))
         texts = [text for name, text in report.sections[start:] if name.startswith(("Captured stdout", "Captured stderr"))]
         texts += read_before(exc)
-        watch = item.stash.get(self._capture, None)
-        if watch is not None:
-            texts.append(watch.stderr)
+        texts.append(item.stash.get(self._printed, Printed()).text)
         fixtures: dict[str, Any] = getattr(item, "funcargs", None) or {}
         for name in _CAPTURING:
             if name in fixtures:
                 texts += peek(fixtures[name])
         return texts
+
+
+def _last_of_several(children: Sequence[ChildProcess]) -> str | None:
+    """See :class:`Printed`. Ranks of one launch fail together, and whoever is told to stop does not fail by itself; children whose
+    stderr somebody took are that one's business."""
+    failed = [c for c in children if c.channel is not None and c.returncode not in (None, 0, -signal.SIGTERM)]
+    failed = [c for c in failed if c.place.rank is None]
+    return failed[-1].recording.text() if len(failed) > 1 else None
 
 
 def _own(candidate: Candidate) -> bool:
@@ -156,8 +192,9 @@ def _own(candidate: Candidate) -> bool:
 
 def _points_elsewhere(exc: BaseException, answer: RootCause) -> bool:
     """Whether the exception only says that a child, or a command run in-process, ended badly."""
-    if any(isinstance(x, SystemExit) and isinstance(x.code, int) and x.code != 0 for x in chain(exc)):
-        return True
+    for x in chain(exc):
+        if isinstance(x, SystemExit):
+            return isinstance(x.code, int) and x.code != 0
     return is_wrapper(Link(answer.exception, answer.message))
 
 
@@ -177,7 +214,5 @@ def _returncode(exc: BaseException, child: Child | None) -> int | None:
 
 def _not_transient(decision: Decision) -> Decision:
     """The same answer without its advice to run again."""
-    answer = decision.root_cause
     note = "not called transient: another failure of this test is not, or the test itself found something wrong"
-    update = {"verdict": "unknown", "retry": type(answer.retry)(), "notes": (*answer.notes, note)}
-    return Decision(answer.model_copy(update=update))
+    return Decision(not_transient(decision.root_cause, note))

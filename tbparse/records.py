@@ -7,9 +7,10 @@ in here leaves the package. :mod:`tbparse.model` is what callers see.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
-from tbparse.model import Origin, Relation
+from tbparse.terms import Origin, Relation
 
 
 class Tags(NamedTuple):
@@ -52,6 +53,10 @@ class Line(NamedTuple):
     shape: str = ""
     stream: str = ""
     tags: Tags = NO_TAGS
+
+
+number_of, text_of, shape_of, stream_of = (itemgetter(Line._fields.index(name)) for name in ("no", "text", "shape", "stream"))
+"""A line's fields, for ``map`` over many lines."""
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ engine as arguments: :func:`tbparse.engine.classify` itself opens no file. Where
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 OWN_FILE = "tbparse.toml"
 SHARED_FILE = "pyproject.toml"
 DEFAULT_ATTEMPTS = 3
+_KEY = re.compile(rb"tbparse[\"']?[ \t]*[\].=]")
+"""What stands in every file that has the table, however it is written."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,8 @@ def _mentions_us(path: Path) -> bool:
         text = path.read_bytes()
     except OSError:
         return False
-    if b"tbparse" not in text:
+    if _KEY.search(text) is None:
         return False
-    from tbparse.settings_model import has_table
+    from tbparse.settings_file import has_table
 
     return has_table(path)

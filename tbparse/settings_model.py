@@ -15,13 +15,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tbparse.errors import RuleProblem, SettingsError
+from tbparse.settings import OWN_FILE
+from tbparse.settings_file import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
-
-OWN_FILE = "tbparse.toml"
 
 
 def _tuple(value: object) -> object:
@@ -55,20 +55,9 @@ class Settings(BaseModel):
     rules: Texts = ()
 
 
-def has_table(path: Path) -> bool:
-    """Whether a ``pyproject.toml`` has the table ``[tool.tbparse]``. A file that is no TOML has none, unless it seems to."""
-    try:
-        data = tomllib.loads(_text(path))
-    except (tomllib.TOMLDecodeError, SettingsError):
-        # Whoever wrote our table wants to hear that it cannot be read; of all else in the file we say nothing.
-        return re.search(rb"(?m)^\s*\[\s*tool\s*\.\s*tbparse\s*\]", path.read_bytes()) is not None
-    tool = data.get("tool")
-    return isinstance(tool, dict) and "tbparse" in tool
-
-
 def read_settings(path: Path) -> tuple[Settings, dict[str, int]]:
     """The settings of a file, and the line of each key that it has. Raises SettingsError with every problem."""
-    text = _text(path)
+    text = read_text(path)
     try:
         data: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
@@ -83,7 +72,8 @@ def read_settings(path: Path) -> tuple[Settings, dict[str, int]]:
     try:
         settings = Settings.model_validate(data)
     except ValidationError as e:
-        raise SettingsError(sorted(_problems(e, path, text, table), key=lambda p: (p.line, p.column))) from None
+        problems = [*_problems(e, path, text, table), *_missing_rules(path, data, lines, {str(x["loc"][0]) for x in e.errors()})]
+        raise SettingsError(sorted(problems, key=lambda p: (p.line, p.column))) from None
     both = sorted({*settings.transient} & {*settings.real})
     if both:
         line, column = place(text, table, "real", both[0])
@@ -92,13 +82,15 @@ def read_settings(path: Path) -> tuple[Settings, dict[str, int]]:
     return settings, lines
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as e:
-        raise SettingsError([RuleProblem(str(path), 0, 0, f"is not UTF-8 (byte {e.start})", "TOML is UTF-8")]) from None
-    except OSError as e:
-        raise SettingsError([RuleProblem(str(path), 0, 0, f"cannot be read: {e.strerror or e}")]) from None
+def _missing_rules(path: Path, data: dict[str, Any], lines: dict[str, int], wrong: set[str]) -> list[RuleProblem]:
+    """Names of no rule among the keys that can be used, so that a file's problems are told at once."""
+    if "rules" in wrong or not data.keys() & {"transient", "real"} - wrong:
+        return []
+    from tbparse.settings import Project
+    from tbparse.settings_rules import missing_rules
+
+    settings = Settings.model_validate({k: v for k, v in data.items() if k not in wrong})
+    return missing_rules(Project(path, settings, {k: n for k, n in lines.items() if k not in wrong}))
 
 
 _AT = re.compile(r"\s*\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
@@ -159,7 +151,7 @@ def place(text: str, table: str | None, key: str, value: str | None = None) -> t
             here = re.sub(r"[\s\"']", "", start["name"])
         m = plain.match(line) if here == table else None
         m = m or (table is not None and (dotted.match(line) or inline.match(line))) or None
-        if m is not None or (start is not None and (here or "") == as_table):
+        if m is not None or (start is not None and f"{here}.".startswith(f"{as_table}.")):
             found = n, (m.end("lead") if m is not None else line.index("[")) + 1
             break
     if found is None:

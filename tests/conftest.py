@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--everything", action="store_true", help="also the tests marked slow and live")
     parser.addoption("--long", action="store_true", help="also the tests marked long, whatever else is given")
     parser.addoption("--sample", type=int, default=1, metavar="N", help="of a test with many parameters, run every N-th")
+
+
+def pytest_configure() -> None:
+    """Ctrl-C works in what tests start, though a shell may have started them in the background, with it ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

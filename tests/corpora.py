@@ -61,6 +61,13 @@ def made_cases() -> tuple[Case, ...]:
     return _load("made", FIXTURES / "cases.yaml", FIXTURES / "cases")
 
 
+@lru_cache(maxsize=1)
+def reported_cases() -> tuple[Case, ...]:
+    """Logs that rebuild what people reported, of every launcher, library and scheduler."""
+    folder = FIXTURES / "field"
+    return tuple(c for path in sorted(folder.glob("cases-*.yaml")) for c in _load("field", path, folder / "cases"))
+
+
 def all_cases() -> tuple[Case, ...]:
     """Every labelled log."""
     return (*field_cases(), *made_cases())

@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from tbparse.errors import UsageError
-from tbparse.launching.attempts import MAX_PREEMPTIONS, REPEATED, Attempts
-from tbparse.launching.history import History
+from tbparse.launching.attempts import REPEATED, Attempts
+from tbparse.launching.history import History, job_of
 from tbparse.launching.progress import progress_of, went_further
+from tbparse.launching.story import LAPSE_S, MAX_FAILURES, MAX_PREEMPTIONS
 from tbparse.model import Retry, RootCause
 
 HEAD = 'Traceback (most recent call last):\n  File "/w/t.py", line 3, in <module>\n    f()\n'
@@ -160,22 +162,101 @@ def test_told_to_stop_it_does_not_begin_another_attempt(tmp_path):
     assert record["next"] == "stop", err
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)], ids=["int", "term"])
-def test_a_signal_while_it_waits_ends_it_at_once(tmp_path, number, code):
-    """No child runs then that it could be passed on to. SIGTERM ends it as it ends any process: a shell sees 143."""
-    (tmp_path / "job.py").write_text(JOB)
+def waiting(folder: Path, *options: str, code: str = JOB) -> subprocess.Popen[str]:
+    """A ``tbparse run`` that waits for an hour after its command failed; standard error is read up to there."""
+    (folder / "job.py").write_text(code)
     job = [sys.executable, "-S", "job.py", *(RESET.encode("unicode_escape").decode() for _ in range(2))]
-    command = [sys.executable, "-m", "tbparse.cli.main", "run", "--retries", "3", "--retry-wait", "3600", "--", *job]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    again = ["--retries", "3", "--retry-wait", "3600", "--history", "h.jsonl", *options]
+    command = [sys.executable, "-m", "tbparse.cli.main", "run", *again, "--", *job]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
+    assert any("again in 3600 s" in line for line in process.stderr)
+    return process
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"])
+def test_a_signal_while_it_waits_ends_it_at_once_and_the_last_attempt_is_explained(tmp_path, name):
+    """No child runs then that it could be passed on to. The attempt's last record says why there is none after it."""
+    process = waiting(tmp_path)
     try:
-        assert any("again in 3600 s" in line for line in process.stderr)
-        process.send_signal(number)
+        process.send_signal(getattr(signal, name))
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + getattr(signal, name)
+    assert f"tbparse: not run again: {name} came while it waited\n" in err
+    assert "ConnectionResetError: [Errno 104] Connection reset by peer" in err.partition("came while it waited")[2]
+    assert (tmp_path / "count").read_text() == "1"
+    first, last = records(tmp_path / "h.jsonl")
+    assert (first["next"], last["next"], last["why"]) == ("retry", "stop", f"{name} came while it waited")
+    assert {k for k in first if first[k] != last[k]} == {"next", "wait_s", "why"}
+
+
+def test_with_exit_codes_by_verdict_a_signal_while_it_waits_leaves_the_verdict_of_the_last_attempt(tmp_path):
+    process = waiting(tmp_path, "--exit-code")
+    try:
+        process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == code
-    assert (tmp_path / "count").read_text() == "1"
+    assert process.returncode == 75
+
+
+@pytest.mark.parametrize("name", ["SIGUSR1", "SIGUSR2"])
+def test_a_warning_while_it_waits_is_told_and_ends_nothing(tmp_path, name):
+    """As Slurm's ``--signal`` sends it to a job that is about to run out of time."""
+    process = waiting(tmp_path)
+    assert process.stderr is not None
+    try:
+        process.send_signal(getattr(signal, name))
+        assert process.stderr.readline() == f"tbparse: {name} came while no command runs, so it reaches none\n"
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 143
+
+
+def test_a_signal_that_is_ignored_stays_so_while_it_waits(tmp_path):
+    """As under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = waiting(tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    try:
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert "SIGTERM came while it waited" in err
+
+
+def test_the_command_after_a_pause_gets_signals_as_the_first_one_does(tmp_path):
+    """What the pause does with them ends with the pause."""
+    job = """
+import pathlib, signal, sys, time
+first = not pathlib.Path("count").exists()
+pathlib.Path("count").write_text("x")
+if first:
+    raise ConnectionResetError(104, "Connection reset by peer")
+signal.signal(signal.SIGUSR1, lambda *_: sys.exit(7))
+print("ready", flush=True)
+time.sleep(600)
+"""
+    (tmp_path / "job.py").write_text(job)
+    command = [sys.executable, "-m", "tbparse.cli.main", "run", *AGAIN, "--", sys.executable, "-S", "job.py"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGUSR1)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 7
 
 
 # --- what decides
@@ -204,11 +285,57 @@ def test_no_attempt_begins_after_the_timeout():
     assert attempts.end(answer(), 1, "").why == "30 s are over"
 
 
-def test_another_failure_in_between_is_another_matter():
-    attempts = Attempts(["x"], retries=5, env={})
-    for fingerprint in "aba":
+def decided(attempts: Attempts, *told: tuple[str, str], category: str = "network") -> list[str | None]:
+    """Attempts that failed with these fingerprints and output: of each whether it is run again (None), or why it is not."""
+    out = []
+    for fingerprint, text in told:
         attempts.begin()
-        assert attempts.end(answer(fingerprint=fingerprint), 1, "step 5").wait_s is not None
+        following = attempts.end(answer(fingerprint=fingerprint, category=category), 1, text)
+        out.append(None if following.wait_s is not None else following.why)
+    return out
+
+
+def test_failures_that_take_turns_are_no_better_than_one_that_comes_twice():
+    """Whatever came in between: it came before, and nothing was done since."""
+    assert decided(Attempts(["x"], retries=9, env={}), ("a", ""), ("b", ""), ("a", "")) == [None, None, REPEATED]
+    told = [(x, "step 5") for x in "abcb"]
+    assert decided(Attempts(["x"], retries=9, env={}), *told) == [None, None, None, REPEATED]
+
+
+def test_a_preemption_in_between_does_not_excuse_a_failure():
+    attempts = Attempts(["x"], retries=9, env={})
+    assert decided(attempts, ("a", "step 5")) == [None]
+    assert decided(attempts, ("p", ""), ("p", "step 5"), category="scheduler") == [None, None]
+    assert decided(attempts, ("a", "step 5")) == [REPEATED]
+
+
+def test_progress_is_measured_against_the_furthest_attempt_and_excuses_what_came_before():
+    """An attempt that got less far than the one before the last, but further than the last, did nothing new."""
+    attempts = Attempts(["x"], retries=9, env={})
+    assert decided(attempts, ("a", "step 100"), ("b", "step 50"), ("a", "step 90")) == [None, None, REPEATED]
+    attempts = Attempts(["x"], retries=9, env={})
+    assert decided(attempts, ("a", "step 100"), ("b", "step 150"), ("a", "step 90"), ("b", "step 9")) == [
+        None,
+        None,
+        None,
+        REPEATED,
+    ]
+
+
+def test_failures_that_are_always_new_come_to_an_end():
+    told = [(f"f{n}", "step 1") for n in range(MAX_FAILURES + 1)]
+    *before, last = decided(Attempts(["x"], retries=MAX_FAILURES - 1, env={}), *told[:-1])
+    assert (before, last) == ([None] * (MAX_FAILURES - 1), f"all {MAX_FAILURES - 1} retries are used up")
+
+
+def test_failures_that_are_always_new_come_to_an_end_under_a_scheduler_that_sets_no_limit(tmp_path):
+    """Each start is a process of its own that tries once."""
+    why = []
+    for n in range(MAX_FAILURES + 1):
+        attempts = Attempts(["x"], history=History(tmp_path / "h"), env={"SKYPILOT_TASK_ID": "t"})
+        attempts.begin()
+        why.append(attempts.end(answer(fingerprint=f"f{n}"), 1, "step 1").answer.verdict)
+    assert why == ["transient"] * MAX_FAILURES + ["unknown"]
 
 
 def test_a_progress_file_that_was_written_is_progress(tmp_path):
@@ -222,11 +349,104 @@ def test_a_progress_file_that_was_written_is_progress(tmp_path):
         assert (attempts.end(answer(), 1, "").wait_s is not None) is (n < 3)
 
 
-def test_preemptions_without_end_come_to_one():
-    attempts = Attempts(["x"], retries=1, env={})
-    for n in range(MAX_PREEMPTIONS + 1):
-        attempts.begin()
-        assert (attempts.end(answer(category="scheduler"), 1, "").wait_s is not None) is (n < MAX_PREEMPTIONS)
+def test_preemptions_come_to_an_end_where_nothing_is_done_between_them():
+    told = [("p", "step 5")] * (MAX_PREEMPTIONS + 1)
+    *before, last = decided(Attempts(["x"], retries=1, env={}), *told, category="scheduler")
+    assert before == [None] * MAX_PREEMPTIONS
+    assert last is not None
+    assert "preempted 21 times in a row with no progress" in last
+
+
+def test_a_job_that_gets_on_is_preempted_as_often_as_it_happens():
+    told = [("p", f"step {n}") for n in range(3 * MAX_PREEMPTIONS)]
+    assert decided(Attempts(["x"], retries=1, env={}), *told, category="scheduler") == [None] * len(told)
+
+
+# --- which job it is
+
+
+def outcome(path: Path, returncode: int = 1, *, env: dict[str, str] | None = None, key: str | None = None) -> str:
+    """The verdict of a process of its own that tries once and fails as always, or does well."""
+    attempts = Attempts(["train.sh"], history=History(path), env=env or {}, key=key)
+    attempts.begin()
+    failed = answer() if returncode else RootCause(verdict="clean", category=None, confidence="high")
+    return attempts.end(failed, returncode, "").answer.verdict
+
+
+def test_a_success_ends_the_story(tmp_path):
+    """What an earlier run died of says nothing about the next, once it did well."""
+    path = tmp_path / "h"
+    assert [outcome(path), outcome(path, 0), outcome(path)] == ["transient", "clean", "transient"]
+    assert outcome(path) == "unknown"
+    assert [(r["attempt"], r["verdict"]) for r in records(path)] == [
+        (1, "transient"),
+        (2, "clean"),
+        (1, "transient"),
+        (2, "unknown"),
+    ]
+
+
+def test_one_command_in_two_folders_is_two_jobs(tmp_path, monkeypatch):
+    told = []
+    for folder in ("one", "two", "one"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / folder)
+        told.append(outcome(tmp_path / "h"))
+    assert told == ["transient", "transient", "unknown"]
+
+
+@pytest.mark.parametrize(("hours", "verdict"), [(1, "unknown"), (72, "transient")])
+def test_without_an_id_a_long_pause_ends_the_story(tmp_path, hours, verdict):
+    """Somebody starts the command anew; a scheduler with an id may well let a job wait for days."""
+    for name, env in (("by folder", {}), ("by id", {"SLURM_JOB_ID": "7"})):
+        path = tmp_path / name
+        outcome(path, env=env)
+        (record,) = records(path)
+        record["began"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - hours * 3600))
+        path.write_text(json.dumps(record) + "\n")
+        assert outcome(path, env=env) == (verdict if name == "by folder" else "unknown")
+    assert 3600 < LAPSE_S < 72 * 3600
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "1"}, {"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "2"}, True),
+        ({"SLURM_JOB_ID": "7"}, {"SLURM_JOB_ID": "8"}, False),
+        ({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"}, {"SLURM_JOB_ID": "7", "SLURM_PROCID": "1"}, False),
+        ({"SKYPILOT_TASK_ID": "t", "SLURM_JOB_ID": "7"}, {"SKYPILOT_TASK_ID": "t", "SLURM_JOB_ID": "8"}, True),
+        ({"JOB_COMPLETION_INDEX": "0"}, {"JOB_COMPLETION_INDEX": "1"}, False),
+        ({"HOSTNAME": "train-abcde"}, {"HOSTNAME": "train-fghij"}, True),
+        ({"SLURM_JOB_ID": "7"}, {}, False),
+    ],
+)
+def test_a_job_keeps_its_key_when_its_scheduler_starts_it_anew(one, other, same):
+    assert (job_of(["x"], one) == job_of(["x"], other)) is same
+    assert job_of(["x"], one) != job_of(["x", "--lr", "1"], one)
+
+
+def test_a_key_of_ones_own_replaces_all_of_it(tmp_path):
+    """As for runs that differ in their environment alone, or that go on in another folder."""
+    options = ("--history", "h.jsonl", "--exit-code")
+    assert run(tmp_path, RESET, options=(*options, "--history-key", "lr 1"))[:2] == (75, 1)
+    (tmp_path / "count").unlink()
+    assert run(tmp_path, RESET, options=(*options, "--history-key", "lr 2"))[:2] == (75, 1)
+    (tmp_path / "count").unlink()
+    assert run(tmp_path, RESET, options=(*options, "--history-key", "lr 1"))[:2] == (3, 1)
+    assert [r["job"] for r in records(tmp_path / "h.jsonl")] == ["lr 1", "lr 2", "lr 1"]
+    for wrong in (("--history-key", "x"), ("--history", "h.jsonl", "--history-key", " ")):
+        assert run(tmp_path, RESET, options=wrong)[0] == 2
+
+
+def test_an_attempt_whose_record_was_corrected_is_one_attempt(tmp_path):
+    path = tmp_path / "h"
+    attempts = Attempts(["train.sh"], retries=2, history=History(path), env={})
+    attempts.begin()
+    attempts.end(answer(), 1, "step 1")
+    attempts.stopped(signal.SIGTERM)
+    following = Attempts(["train.sh"], retries=2, history=History(path), env={})
+    assert following.number == 1
+    assert decided(following, ("g", "step 1"), ("f", "step 1")) == [None, REPEATED]
 
 
 @pytest.mark.parametrize(
@@ -240,6 +460,7 @@ def test_preemptions_without_end_come_to_one():
         ("  3%|▎ | 30/1000 [00:10<05:00, 3.1it/s]", {"bar of 1000": 30.0}),
         ("Saving model checkpoint to out/checkpoint-500", {"checkpoint": 500.0, "saved": 1.0}),
         ("step by step, 5 GPUs, epoch", {}),
+        ("last update: 1764558780, epoch=1764558780.25, batch_20261201T031255", {}),
         ("", {}),
     ],
 )
@@ -286,11 +507,25 @@ def test_a_line_that_a_crash_cut_off_is_skipped_and_spoils_nothing_after_it(tmp_
     history.add({"job": "a", "n": 1})
     with path.open("ab") as file:
         file.write(b'{"job":"a","n":')
-    assert history.last("a") == {"job": "a", "n": 1}
+    assert history.of("a") == [{"job": "a", "n": 1}]
     history.add({"job": "a", "n": 3})
-    assert history.last("a") == {"job": "a", "n": 3}
-    assert history.last("b") is None
+    assert history.of("a") == [{"job": "a", "n": 1}, {"job": "a", "n": 3}]
+    assert history.of("b") == []
     assert path.read_text().splitlines()[1:] == ['{"job":"a","n":', '{"job":"a","n":3}']
+
+
+def test_what_others_wrote_into_it_is_no_obstacle(tmp_path):
+    path = tmp_path / "h"
+    key = job_of(["train.sh"], {}).key
+    for odd in (
+        {"progress": {"step": 10**400, "loss": float("nan"), "x": "y"}},
+        {"progress": 5},
+        {"seconds": float("inf")},
+        {"began": 7},
+    ):
+        History(path).add({"job": key, "attempt": "1", "fingerprint": 3, "began": "2026-02-30T00:00:00Z"} | odd)
+    assert outcome(path) == "transient"
+    assert outcome(path) == "unknown"
 
 
 def test_a_folder_is_no_history(tmp_path):

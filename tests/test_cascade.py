@@ -202,3 +202,43 @@ def test_a_distributed_checkpoints_error_names_the_rank_that_failed(explain) -> 
     )
     assert explain(of_rank(0, error), returncode=1).rank == 3
     assert explain(of_rank(3, error), returncode=1).rank == 3
+
+
+HANDLED = traceback(
+    "ConnectionResetError: [Errno 104] Connection reset by peer",
+    ("/work/fetch.py", 31, "attempt"),
+    ("/opt/venv/lib/python3.11/site-packages/urllib3/connection.py", 199, "send"),
+)
+WENT_ON = "".join(f"step {n}/9000 loss=0.41 lr=1e-4\n" for n in (110, 120, 130, 140))
+DIED = traceback(
+    "AssertionError: 1023 tokens for 1024 positions", ("/work/train.py", 141, "<module>"), ("/work/train.py", 90, "step")
+)
+
+
+def test_an_error_that_one_rank_survived_is_not_the_same_errors_end_of_another(explain) -> None:
+    """Rank 5 handled it and went on, until its assertion; rank 3 printed it without more steps being seen."""
+    told = of_rank(5, HANDLED) + of_rank(5, WENT_ON) + of_rank(5, DIED) + of_rank(3, HANDLED)
+    answer = explain(told, returncode=1)
+    assert (answer.exception, answer.rank, answer.verdict) == ("AssertionError", 5, "real")
+
+
+def test_an_error_that_one_rank_survived_may_have_ended_another(explain) -> None:
+    ended = HANDLED.replace('File "/work/fetch.py", line 31, in attempt', 'File "/work/fetch.py", line 31, in <module>')
+    told = of_rank(5, HANDLED) + of_rank(5, WENT_ON) + of_rank(3, ended)
+    assert explain(told, returncode=1).rank == 3
+
+
+def test_an_error_that_several_ranks_handled_did_not_end_the_job_with_another_error_of_one_of_them(explain) -> None:
+    """Rank 5 handled it and died of its assertion; that ranks 3 and 4 handled it as well only the assertion tells."""
+    told = of_rank(5, HANDLED) + of_rank(3, HANDLED) + of_rank(4, HANDLED) + of_rank(5, DIED)
+    answer = explain(told, returncode=1)
+    assert (answer.exception, answer.rank, answer.verdict) == ("AssertionError", 5, "real")
+
+
+def test_an_error_that_one_rank_handled_gives_way_to_another_ranks_crash(explain) -> None:
+    bad = HANDLED.replace("ConnectionResetError: [Errno 104] Connection reset by peer", "ValueError: bad row")
+    crash = "srun: error: node03: task 7: Segmentation fault (core dumped)\n"
+    answer = explain(of_rank(5, bad) + of_rank(5, WENT_ON) + of_rank(3, bad) + crash, returncode=139)
+    assert (answer.signal, answer.rank) == ("SIGSEGV", 7)
+    alone = explain(of_rank(3, bad) + crash, returncode=139)
+    assert (alone.exception, alone.rank) == ("ValueError", 3)

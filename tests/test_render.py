@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tbparse.attribute.facts import number_list, show_ranks
 from tbparse.engine import Explainer
 from tbparse.model import ChainLink, Evidence, Frame, Retry, RootCause, Secondary, Site
 from tbparse.render import FORMATS, renderer
@@ -17,7 +18,7 @@ from tbparse.render.layout import Sheet, cells, cut, short_path, wrap
 from tbparse.render.report import Report
 from tbparse.render.rules import listing
 from tbparse.render.safe import printable
-from tbparse.render.words import count, number_list, ranks
+from tbparse.render.words import count
 from tbparse.ruleset.match import PackedRule, RuleSet
 from tbparse.ruleset.pack import pack_rule
 from tbparse.ruleset.schema import Rule
@@ -260,8 +261,9 @@ def test_cut_counts_cells_not_characters():
 
 def test_words():
     assert number_list([3, 1, 2, 7, 9, 10]) == "1-3, 7, 9, 10"
-    assert ranks([4]) == "rank 4"
-    assert ranks([]) == ""
+    assert number_list(range(0, 20000, 2)) == "0, 2, 4, 6, 8, 10, 12, 14 … 19998 (10,000 in all)"
+    assert show_ranks([4]) == "rank 4"
+    assert show_ranks([]) == ""
     assert count(1, "frame") == "1 frame"
     assert count(1200, "entry", "entries") == "1,200 entries"
 

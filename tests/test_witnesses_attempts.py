@@ -112,10 +112,10 @@ def test_folders_name_attempts(rules: RuleSet) -> None:
     explained_once, job = explained(rules, "", logs)
     for failure in job.failures:
         failure.attempt = int(failure.source.split("attempt_")[1][0])
-    from tbparse.answer import build_answer
+    from tbparse.answer import answer_values
     from tbparse.attribute.decide import attribute
 
-    answer = build_answer(job, attribute(job, rules, 1), rules, 1)
+    answer = RootCause.model_validate(answer_values(job, attribute(job, rules, 1), rules, 1))
     assert numbers(answer) == [(0, "KeyError", 1), (1, "DistNetworkError", 1)]
     assert explained_once.exception == answer.exception == "KeyError"
 

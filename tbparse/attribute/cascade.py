@@ -142,21 +142,26 @@ def _death_tier(signal: int | None) -> Tier:
 def fold_twins(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Equal failures become one candidate: a rank's copy, the summary's copy, another rank's same error.
 
-    ``candidates`` come in the order in which they are believed to have happened; the first of equal ones is kept.
+    ``candidates`` come in the order in which they are believed to have happened; the first of equal ones is kept. One that
+    its process survived is not the same as one that ended another: joined, the first would seem to have ended its own.
     """
     kept: dict[tuple[object, ...], Candidate] = {}
     out: list[Candidate] = []
     for c in sorted(candidates, key=lambda c: c.failure.in_summary):
         link = c.root.link
         last = link.frames[-1] if link.frames else None
-        key = (link.exception, (link.message or "").strip(), last.line if last and not c.failure.in_summary else None)
-        twin = kept.get(key) or (kept.get((*key[:2], "any")) if c.failure.in_summary else None)
+        what = (link.exception, (link.message or "").strip())
+        survived = c.failure.fate == "survived"
+        key = (*what, last.line if last and not c.failure.in_summary else None, survived)
+        twin = kept.get(key)
+        if twin is None and c.failure.in_summary:
+            twin = kept.get((*what, "ended")) or kept.get((*what, "any"))
         if twin is not None and link.exception is not None:
             twin.twins.append(c.failure)
             twin.tier = min(twin.tier, c.tier)
             continue
         kept[key] = c
-        kept.setdefault((*key[:2], "any"), c)
+        kept.setdefault((*what, "any" if survived else "ended"), c)
         out.append(c)
     place = {id(c): i for i, c in enumerate(candidates)}
     out.sort(key=lambda c: place[id(c)])

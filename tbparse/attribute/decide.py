@@ -61,7 +61,7 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
     for c in candidates:
         rate(c)
     candidates = fold_twins(candidates)
-    demote_handled(candidates, job.exits)
+    demote_handled(candidates, job.exits, rules)
     weigh(candidates, job.exits, job.facts.closed, times)
     wrappers = [c for c in candidates if c.tier is Tier.WRAPPER or (c.tier is Tier.DEATH and c.failure.kind == "traceback")]
     failed = None if running else _failed(returncode, job, candidates)
@@ -245,6 +245,7 @@ _SAYS_FAILED = re.compile(
     r"|Main process exited, code=\w+, status=[1-9]|returned a non-zero code: [1-9]"
     r"|Task exited with return code [1-9]|^make(?:\[\d+\])?: \*\*\* .*Error [1-9]"
     r"|^error: [Rr]ecipe .* failed|^Exited with exit code [1-9]|subprocess exited with status [1-9]"
+    r"|Failed - Training job failed|sagemaker-\S+ +ERROR +(?:ExecuteUserScriptError|Reporting training FAILURE)"
     r"|^Process finished with exit code -?[1-9]|^Command exited with non-zero"
 )
 """What CI systems, containers and shells say of a job that failed."""

@@ -8,12 +8,13 @@ of ranks and does not depend on the order of the files.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from tbparse.dialects.base import Page
 from tbparse.records import Line, RankExit, Tags
+from tbparse.text.needles import Needles
 
 MAX_FACTS = 50_000
 """Works, and states of process groups, that are kept of one job."""
@@ -130,7 +131,7 @@ class Facts:
     def read(self, page: Page, exits: Iterable[RankExit], tags: Tags, source: str | None) -> None:
         """Take in what a page says. ``tags``: what the log's own name tells about who writes."""
         self._remember(page, tags, source)
-        if any(needle in page.everything for needle in NEEDLES):
+        if NEEDLES.in_any(page.everything):
             from tbparse.attribute.wording import read_lines  # its patterns cost more than the start of a small log may
 
             read_lines(self, page, tags, source)
@@ -217,17 +218,28 @@ class Facts:
                 marks.setdefault(int(m[1]), line.tags.time or "")
 
 
-def show_ranks(numbers: Collection[int]) -> str:
-    """``rank 2``, ``ranks 0, 2-4``."""
-    ordered = sorted(numbers)
+MAX_SPANS = 12
+
+
+def number_list(numbers: Iterable[int]) -> str:
+    """``0, 2-4`` for 0, 2, 3, 4; of many spans the first ones, the last one and how many numbers there are."""
     spans: list[list[int]] = []
+    ordered = sorted(set(numbers))
     for n in ordered:
         if spans and n == spans[-1][1] + 1:
             spans[-1][1] = n
         else:
             spans.append([n, n])
-    shown = ", ".join(str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in spans)
-    return f"rank{'s' if len(ordered) > 1 else ''} {shown}"
+    told = [str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in spans]
+    if len(told) > MAX_SPANS:
+        return f"{', '.join(told[: MAX_SPANS - 4])} … {ordered[-1]} ({len(ordered):,} in all)"
+    return ", ".join(told)
+
+
+def show_ranks(numbers: Iterable[int]) -> str:
+    """``rank 1``, ``ranks 0, 2-4``; empty for none."""
+    found = set(numbers)
+    return f"rank{'s' if len(found) > 1 else ''} {number_list(found)}" if found else ""
 
 
 def _said_by(words: tuple[Line, str | None]) -> tuple[bool, str]:
@@ -236,7 +248,7 @@ def _said_by(words: tuple[Line, str | None]) -> tuple[bool, str]:
     return not source.endswith(("stdout.log", ".out")), source
 
 
-NEEDLES = (
+NEEDLES = Needles(
     "SeqNum=", "enqueued", "monitoredBarrier", "lagging", "didn't join", "clients joined", "mismatch between collectives",
     "missing ranks", "missing_ranks", "dump signal", "closing signal", "will restart worker group", "SLURM_RESTART_COUNT",
     "imed out task names", "DUE TO", "FailurePolicy", "will be retried",

@@ -12,10 +12,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from tbparse.attribute.cascade import Candidate, Tier
-from tbparse.attribute.unwrap import short
+from tbparse.attribute.unwrap import passes, short
 from tbparse.records import Failure, RankExit
+from tbparse.ruleset.match import RuleSet
 
 _WENT_ON = "the same rank went on, and ended by something else"
+_CRASHES = frozenset({4, 7, 8, 11})
+_HANDLED_ELSEWHERE = "another rank handled the same error and went on"
 _NOT_THE_END = "it did not leave the program's top, as the error that ended another rank did"
 
 
@@ -23,7 +26,7 @@ Writer = int | str
 """A rank, or the key of a writer whose rank nothing tells."""
 
 
-def demote_handled(candidates: Sequence[Candidate], exits: Sequence[RankExit]) -> None:
+def demote_handled(candidates: Sequence[Candidate], exits: Sequence[RankExit], rules: RuleSet) -> None:
     """Lower the tier of local errors that their ranks handled, where another rank's error or death explains the job's end."""
     locals_ = [c for c in candidates if c.tier is Tier.LOCAL and c.failure.kind == "traceback"]
     doubtful = [c for c in locals_ if not any(_left(x) for x in _all(c))]
@@ -31,21 +34,38 @@ def demote_handled(candidates: Sequence[Candidate], exits: Sequence[RankExit]) -
         return
     who = _Writers(candidates)
     ended = [(c, who.of(c)) for c in locals_ if any(_left(x) for x in _all(c))]
-    deaths = [c for c in candidates if c.tier in (Tier.DEATH, Tier.CRASH)]
+    deaths = [
+        c
+        for c in candidates
+        if c.tier in (Tier.DEATH, Tier.CRASH) or (c.failure.kind == "launcher" and c.failure.signal in _CRASHES)
+    ]
     ends = _ends(candidates, who)
+    survived = {_what(c) for c in candidates if c.failure.fate == "survived"}
     stopped = {e.rank for e in exits if e.exit_code == -15}
     for c in doubtful:
-        mine = who.of(c)
+        copies = list(_all(c))
+        mine = {who.who(x) for x in copies}
         if None in mine:
             continue  # nothing tells one writer from the others
         others = [x for x, theirs in ended if not theirs <= mine]
         later = [x for x, theirs in ended if theirs <= mine]  # of the same rank, printed when it really ended
         explained = others or later or any(who.who(d.failure) not in mine for d in deaths)
-        safe = not _lasting(c) or all(_lasting(x) for x in (*others, *later))
-        if explained and (others or safe) and all(_outlived(x, ends, stopped, who) for x in _all(c)):
+        # What lasts never gives way to what may pass: a wrong retry costs more than a wrong name.
+        safe = passes(c.root, rules) or not any(passes(x.root, rules) for x in (*others, *later))
+        if not explained or not (others or safe):
+            continue
+        outlived = [_outlived(x, ends, stopped, who) for x in copies]
+        if all(outlived):
             c.tier, c.why = Tier.DEMOTED, _WENT_ON
-        elif others and safe:
+        elif _what(c) in survived and explained and not any(passes(d.root, rules) for d in deaths):
+            c.tier, c.why = Tier.DEMOTED, _HANDLED_ELSEWHERE
+        elif safe and all(out or _another(ended, who.who(x)) for x, out in zip(copies, outlived, strict=True)):
             c.tier, c.why = Tier.DEMOTED, _NOT_THE_END
+
+
+def _another(ended: Sequence[tuple[Candidate, set[Writer | None]]], writer: Writer | None) -> bool:
+    """Whether another writer printed an error that left its program's top."""
+    return any(theirs - {writer} for _, theirs in ended)
 
 
 def may_have_ended(candidate: Candidate, candidates: Sequence[Candidate], exits: Sequence[RankExit]) -> bool:
@@ -58,7 +78,8 @@ def may_have_ended(candidate: Candidate, candidates: Sequence[Candidate], exits:
     for c in candidates:
         if c.tier < Tier.CLOSING and c.failure.kind in ("traceback", "native", "fault"):
             told |= {who.who(x) for x in _all(c) if not x.in_summary}
-    return any(w is None or isinstance(w, str) or w in failing - told for w in who.of(candidate))
+    untold = failing - told
+    return bool(untold) and any(w is None or isinstance(w, str) or w in untold for w in who.of(candidate))
 
 
 class _Writers:
@@ -83,7 +104,8 @@ class _Writers:
 
 def _bare(failure: Failure) -> str:
     """The writer's key without torch's own rank, which stands before some of its lines only."""
-    return _OWN_RANK.sub("", failure.tags.process or failure.stream)
+    key = failure.tags.process or failure.stream
+    return _OWN_RANK.sub("", key) if "rank" in failure.first.shape.split("+") else key
 
 
 _OWN_RANK = re.compile(r"\[\d+\]$")
@@ -94,18 +116,18 @@ def _all(candidate: Candidate) -> Iterator[Failure]:
     yield from candidate.twins
 
 
+def _what(c: Candidate) -> tuple[str | None, str, int | None]:
+    """What makes the errors of two ranks the same one."""
+    frames = c.root.link.frames
+    return c.root.link.exception, frames[-1].path if frames else "", frames[-1].line if frames else None
+
+
 def _left(failure: Failure) -> bool:
     """Printed as what left a program's top: from the script's first line on, or in a launcher's summary or error file."""
     if failure.in_summary or (failure.source or "").endswith("error.json"):
         return True
     frames = [x for x in failure.links[0].frames if x.origin != "launcher"]
     return bool(frames) and frames[0].function == "<module>"
-
-
-def _lasting(candidate: Candidate) -> bool:
-    """No rule says that it may pass. What lasts never gives way to what may pass: a wrong retry costs more than a wrong name."""
-    match = candidate.root.match
-    return match is None or not match.rule.may_retry
 
 
 Ends = dict[tuple[str | None, int | None, Writer | None], list[tuple[int, str | None]]]

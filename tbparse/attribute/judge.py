@@ -19,6 +19,7 @@ from tbparse.attribute.sameness import fingerprint
 from tbparse.attribute.unwrap import blame, short
 from tbparse.attribute.witnesses import Case, Statement
 from tbparse.records import Failure, RankExit
+from tbparse.text.blocks import LINES_AFTER
 
 if TYPE_CHECKING:
     from tbparse.attribute.hang import Absence
@@ -61,7 +62,7 @@ def in_order(failures: Sequence[Failure], times: Mapping[int, float]) -> list[Fa
 def rank_order(candidates: Sequence[Candidate], times: Mapping[int, float]) -> list[Candidate]:
     """Candidates strongest first: by tier, and within a tier as they are believed to have happened."""
     out: list[Candidate] = []
-    for tier in Tier:
+    for tier in sorted({c.tier for c in candidates}):
         found = {id(c.failure): c for c in candidates if c.tier is tier}
         same = [c for c in candidates if c.tier is tier]
         if len(found) == len(same):
@@ -197,6 +198,10 @@ def doubt(case: Case, cause: Candidate) -> str | None:
     if len(alike) > 1:
         told = ", ".join(str(n) for n in sorted(alike))
         return f"attempts {told} failed alike: what comes again is no accident, so running it once more is not expected to help"
+    logged = _logged_near(case, cause) if rule.category == "communication" else None
+    if logged is not None:
+        what, no = short(logged.root.link.exception), logged.failure.first.no
+        return f"another process logged {what} shortly before (line {no}): it may be the cause, and may come again"
     alone = waited_in_vain(cause) and case.disagreement is None and not case.absences and not case.facts.works
     if not alone:
         return None
@@ -204,6 +209,15 @@ def doubt(case: Case, cause: Candidate) -> str | None:
 
     if all_waited(case.facts, case.exits, reports(case.ranked)):
         return "every rank waited in vain and none is missing: they may wait in different collectives, and a new run end alike"
+    return None
+
+
+def _logged_near(case: Case, cause: Candidate) -> Candidate | None:
+    """An error that may not pass and that a logger printed, not far above a broken connection: it may have broken it."""
+    for c in case.of(Tier.LOGGED):
+        near = c.failure.source == cause.failure.source and 0 < cause.failure.first.no - c.failure.last.no <= LINES_AFTER
+        if near and c.failure.kind == "traceback" and not _may_pass(c):
+            return c
     return None
 
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from tbparse.model import Origin
 from tbparse.records import Frame, Link
+from tbparse.terms import Origin
 
 
 class PathSettings(NamedTuple):
@@ -72,7 +72,7 @@ _MODULE_CALL = re.compile(r"torch/nn/modules/module\.py$")
 # Checkouts of well-known libraries: `transformers/src/transformers/…`, `Megatron-LM/megatron/…`.
 _CHECKOUT = re.compile(
     r"(?:^|(?<=/))(?=(?P<top>[\w.-]{1,80})/(?:src/|python/)?(?P<package>torch|transformers|accelerate|trl|peft|datasets|diffusers|deepspeed|megatron|vllm|lightning|pytorch_lightning|ray|triton|xformers|"
-    r"bitsandbytes|flash_attn|jax|flax|tensorflow|keras|torchvision|torchaudio|timm|detectron2|fairseq|colossalai|huggingface_hub|tokenizers|safetensors|optimum|apex|sglang|llamafactory|axolotl|nemo|mmcv|mmengine)/)"
+    r"bitsandbytes|flash_attn|jax|flax|tensorflow|keras|torchvision|torchaudio|timm|detectron2|fairseq|fairseq_cli|colossalai|huggingface_hub|tokenizers|safetensors|optimum|apex|sglang|llamafactory|axolotl|nemo|mmcv|mmengine)/)"
 )
 _STDLIB_NAMES = frozenset(sys.stdlib_module_names)
 
@@ -129,6 +129,7 @@ def _is_checkout(top: str, package: str, path: str) -> bool:
         "lightning": "pytorchlightning",
         "pytorchlightning": "lightning",
         "flashattention": "flashattn",
+        "fairseq": "fairseqcli",
     }
     named = (
         a == b

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
-from tbparse.records import Failure, Line
+from tbparse.records import Failure, Line, number_of
 from tbparse.text.blocks import LINES_AFTER, TAIL_LINES
 
 PROGRESS_LINES = 2
@@ -33,13 +33,15 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
         return
     ends = {id(line): i for i, line in enumerate(page.lines)}
     handled: set[tuple[str | None, str, int | None]] = set()
-    progress = [i for i in page.free() if _goes_on(page.texts[i])]
+    near = _near(page, watched, ends)
+    progress = [i for i in page.free() if near[i] and _goes_on(page.texts[i])]
     for failure in watched:
         first, last = ends.get(id(failure.first)), ends.get(id(failure.last))
         if first is None or last is None:
             continue
-        near = bisect_right(progress, last)
-        after = [i for i in progress[near : near + 400] if page.lines[i].no - failure.last.no <= LINES_AFTER]
+        at = bisect_right(progress, last)
+        beyond = bisect_right(progress, failure.last.no + LINES_AFTER, at, key=lambda i: page.lines[i].no)
+        after = progress[at : min(at + 400, beyond)]
         enough = 1 if failure.fate == "thread" else PROGRESS_LINES
         if failure.fate == "fatal" and _uncaught(failure) and not _both_sides(page, progress, first, after):
             # Nothing above the script's own top could have caught it. What follows may be what stdout held back in
@@ -54,6 +56,19 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
         if len(texts) >= enough or ended or any(_strong_success(t) for t in texts):
             failure.fate, failure.fate_why = "survived", "the same process went on with its work"
             handled.add(_kind(failure))
+
+
+def _near(page: Page, failures: Sequence[Failure], ends: Mapping[int, int]) -> bytearray:
+    """For each line, whether it stands so near to a failure that it is asked about its fate."""
+    near = bytearray(len(page.lines))
+    for failure in failures:
+        first, last = ends.get(id(failure.first)), ends.get(id(failure.last))
+        if first is None or last is None:
+            continue
+        low = bisect_left(page.lines, page.lines[first].no - LINES_AFTER, 0, first, key=number_of)
+        high = bisect_right(page.lines, failure.last.no + LINES_AFTER, last, key=number_of)
+        near[low:high] = b"\1" * (high - low)
+    return near
 
 
 def mark_finished(failures: Sequence[Failure], last_lines: Sequence[Line], last_no: int) -> None:
@@ -101,7 +116,8 @@ def _both_sides(page: Page, progress: Sequence[int], first: int, after: Sequence
 def _window(page: Page, last: int) -> list[str]:
     """Texts of the lines near after the failure."""
     limit = page.lines[last].no + LINES_AFTER
-    return [page.texts[i] for i in range(last + 1, min(len(page.texts), last + 400)) if page.lines[i].no <= limit]
+    high = min(len(page.texts), last + 400)
+    return page.texts[last + 1 : bisect_right(page.lines, limit, min(last + 1, high), high, key=number_of)]
 
 
 def _goes_on(text: str) -> bool:

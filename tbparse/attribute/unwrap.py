@@ -12,13 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tbparse.dialects.wrappers import LAUNCHER_WRAPPERS, is_wrapper, short
-from tbparse.model import signal_number
 from tbparse.records import Failure, Frame, Link
 from tbparse.ruleset.match import Context, Evidence, Match, RuleSet
+from tbparse.terms import signal_number
 
-__all__ = ["LAUNCHER_WRAPPERS", "Root", "blame", "entry_frame", "exit_facts", "find_root", "is_wrapper", "short"]
+__all__ = ["LAUNCHER_WRAPPERS", "Root", "blame", "entry_frame", "exit_facts", "find_root", "is_wrapper", "short", "verdict_of"]
 
 _CANCELLED = frozenset({"CancelledError"})
+_UNFORESEEN = frozenset({"AssertionError", "TypeError", "ZeroDivisionError", "NameError", "UnboundLocalError"})
+"""Nobody raises these to say that something was not found: what is raised while they are handled is cleaning up."""
 _DIED = re.compile(
     r"died with <Signals\.(?P<name>SIG\w+): (?P<number>\d+)>"
     r"|terminated with signal (?P<name2>SIG\w+)|died with unknown signal (?P<number2>\d+)"
@@ -55,6 +57,8 @@ class Root:
 def find_root(failure: Failure, rules: RuleSet, evidence: Evidence, notes: list[str]) -> Root:
     """The root link of a failure under these rules."""
     root = _in_links(failure, failure.links, rules, evidence, notes)
+    if passes(root, rules):
+        root = _raised_from(failure, root, rules)
     if not any(link.leaves for link in failure.links) or not (_cancelled(failure.links) or passes(root, rules)):
         return root
     # A group is transient only if every leaf is; a task that was cancelled for a sibling's sake is no leaf of its own.
@@ -72,10 +76,19 @@ def find_root(failure: Failure, rules: RuleSet, evidence: Evidence, notes: list[
 
 def passes(root: Root, rules: RuleSet) -> bool:
     """Whether the root's rule, with its qualifiers, calls it transient."""
-    if root.match is None:
-        return False
-    turned = rules.qualify(root.match, root.link, root.context)
-    return ((turned and turned.get("verdict")) or root.match.rule.verdict) == "transient"
+    return root.match is not None and verdict_of(root.match, root.link, root.context, rules) == "transient"
+
+
+def _raised_from(failure: Failure, root: Root, rules: RuleSet) -> Root:
+    """The root, or an error that lasts and from which a group was raised: it stands between the group and its first leaf."""
+    for i in range(root.index - 1, 0, -1):
+        link, outer = failure.links[i], failure.links[i - 1]
+        if link.relation != "group" or link.leaves or short(link.exception).endswith("Group") or is_wrapper(link):
+            continue
+        found = rules.matches(link, root.context)
+        if outer.relation == "cause" and found and verdict_of(found[0], link, root.context, rules) == "real":
+            return Root(i, link, found[0], found[1:], "the group was raised from it, and it does not pass", root.context)
+    return root
 
 
 def _other_leaves(links: Sequence[Link]) -> Iterator[tuple[list[list[Link]], list[Link]]]:
@@ -118,11 +131,33 @@ def _in_links(failure: Failure, links: Sequence[Link], rules: RuleSet, evidence:
         if not other or other[0].rule.generic:
             continue
         top = other[0]
+        stated = outer.relation == "cause" or short(chosen.exception) in _UNFORESEEN
+        if stated and best is not None and _lasts(best, chosen, top, outer, context, rules):
+            continue
+        if outer.relation == "context" and _cleaning(outer):
+            continue  # what failed while the first error unwound cannot explain it
         weak = best is None or best.rule.generic
         if weak or (best is not None and top.rule.beats(best.rule) and not best.rule.beats(top.rule)):
             index, chosen, best, ranked = i, outer, top, other
             why = f"its rule ({top.rule.id}) says more than the exceptions inside it"
     return Root(index, chosen, best, ranked[1:], why, context)
+
+
+def _lasts(inner: Match, link: Link, outer: Match, around: Link, context: Context, rules: RuleSet) -> bool:
+    """Whether an error that lasts is the cause of one that would pass: then running again helps nothing, however much more the
+    latter says. ``raise … from`` states it; what was merely being handled (a cache that misses) does not."""
+    return verdict_of(inner, link, context, rules) == "real" and verdict_of(outer, around, context, rules) == "transient"
+
+
+def verdict_of(match: Match, link: Link, context: Context, rules: RuleSet) -> str:
+    """The verdict of a link's rule, with its qualifiers."""
+    turned = rules.qualify(match, link, context)
+    return str((turned and turned.get("verdict")) or match.rule.verdict)
+
+
+def _cleaning(link: Link) -> bool:
+    """Whether the exception was raised by a context manager's exit (a folder that could not be removed, a file not closed)."""
+    return any(x.function in ("__exit__", "__aexit__") and not x.path.endswith("contextlib.py") for x in link.frames)
 
 
 def exit_facts(failure: Failure) -> None:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from tbparse.attribute.cascade import TIER_WORDS, Candidate, Tier
 from tbparse.attribute.clocks import Clocks
 from tbparse.attribute.facts import Facts, show_ranks
-from tbparse.model import signal_name
 from tbparse.records import Line, RankExit
+from tbparse.terms import signal_name
 
 if TYPE_CHECKING:
     from tbparse.attribute.hang import Absence, Disagreement

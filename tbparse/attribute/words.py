@@ -8,12 +8,13 @@ from tbparse.attribute.cascade import Candidate, Tier
 from tbparse.attribute.job import Job
 from tbparse.attribute.unwrap import Root
 from tbparse.dialects import frames as f
-from tbparse.model import signal_name
 from tbparse.records import Failure, Line, Link
 from tbparse.ruleset.match import Context, Evidence, RuleSet
+from tbparse.terms import signal_name
 
 _CLOSING_TEXT = re.compile(
     r"^(?:##\[error\]|Process finished with exit code|Error: Process completed|make(?:\[\d+\])?: \*\*\*"
+    r"|(?i:exiting|shutting down|cleaning up|bye)\b"
     r"|ERROR conda\.cli|\[?\w*Error\]? ?$|.*\bexited with code \d+$|srun: |slurmstepd: )"
 )
 
@@ -125,7 +126,7 @@ def last_words(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str], w
     return None
 
 
-_PARTING = re.compile(r"^(?:[\w./-]+: )?(?:[Ee]rror|ERROR|[Ff]atal(?: error)?|FATAL|[\w ]{0,24} error): \S")
+_PARTING = re.compile(r"^(?:[\w./-]+: )?(?:[Ee]rror|ERROR|[Ff]atal(?: error)?|FATAL|[\w ]{0,24} error): \S|^Aborted!$")
 """A log's last line that can only be a program's last complaint."""
 
 _NTSTATUS = {0xC0000005: 11, 0xC0000374: 6, 0xC0000409: 6, 0xC000013A: 2, 0xC00000FD: 11, 0xC000001D: 4, 0xC0000094: 8}

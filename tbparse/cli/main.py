@@ -11,6 +11,13 @@ def run() -> None:
 
     startup.begin()
     try:
+        from tbparse.cli import quick
+
+        asked = quick.asked(sys.argv[1:])
+        if asked is not None:
+            from tbparse.cli.explaining import answer
+
+            sys.exit(answer(asked))
         from tbparse.cli.app import build
 
         build(sys.argv[1:])(prog_name="tbparse")

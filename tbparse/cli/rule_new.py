@@ -54,9 +54,9 @@ def new(
     with guarded():
         from typing import get_args
 
-        from tbparse.model import Category as Categories
         from tbparse.ruleset.draft import OPEN
         from tbparse.ruleset.packs import load_rules
+        from tbparse.terms import Category as Categories
 
         asking = log != "-" and sys.stdin is not None and sys.stdin.isatty()
         if log is None:

@@ -45,8 +45,8 @@ def list_(
     with guarded():
         from typing import get_args
 
-        from tbparse.model import Category as Categories
         from tbparse.ruleset.packs import load_rules
+        from tbparse.terms import Category as Categories
 
         rules = load_rules(packs or ()).rules
         if format not in ("text", "json"):

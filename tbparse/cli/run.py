@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import time
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
@@ -85,6 +84,16 @@ HistoryFile = Annotated[
     str | None,
     typer.Option("--history", metavar="FILE", help="Append a JSON line for each attempt to FILE.", show_default=False),
 ]
+HistoryKey = Annotated[
+    str | None,
+    typer.Option(
+        "--history-key",
+        metavar="TEXT",
+        help="Which job it is in the history: attempts with the same TEXT are one job's. Otherwise the scheduler's job id and the "
+        "command, or the command, the working folder and the user.",
+        show_default=False,
+    ),
+]
 ProgressFile = Annotated[
     str | None,
     typer.Option(
@@ -125,6 +134,7 @@ def run(
     retries: Retries = None,
     retry_wait: RetryWait = None,
     history: HistoryFile = None,
+    history_key: HistoryKey = None,
     progress_file: ProgressFile = None,
 ) -> None:
     """Run a command, pass all it prints through, and say why it failed.
@@ -142,7 +152,7 @@ def run(
             raise UsageError(f"no format `{format}`: choose one of {', '.join(FORMATS)}")
         if not command:
             raise UsageError("nothing to run: give the command behind --, as in `tbparse run -- python train.py`")
-        attempts = _attempts(command, retries, retry_wait, history, progress_file, project)
+        attempts = _attempts(command, retries, retry_wait, history, history_key, progress_file, project)
     except (UsageError, RuleError) as e:
         complain(e)
         raise typer.Exit(ExitCode.USAGE) from None
@@ -199,12 +209,17 @@ def _attempts(
     retries: int | None,
     wait: float | None,
     history: str | None,
+    key: str | None,
     progress_file: str | None,
     project: Project,
 ) -> Attempts | None:
     """Who decides about further attempts, by the options and else by the project; None where neither asks for any."""
     if retries is None and project.get("attempts") is not None:
         retries = project.attempts - 1
+    if key is not None and not key.strip():
+        raise UsageError("--history-key: give a text that names the job")
+    if key is not None and history is None:
+        raise UsageError("--history-key says which job's attempts in a history these are: give --history FILE as well")
     if not retries and history is None:
         return None
     from pathlib import Path
@@ -219,6 +234,7 @@ def _attempts(
         project.get("timeout"),
         History(history) if history is not None else None,
         Path(progress_file) if progress_file is not None else None,
+        key=key,
     )
 
 
@@ -233,38 +249,59 @@ class _StartError(TbparseError):
 def _run(command: list[str], settings: Settings, fmt: str, attempts: Attempts | None, *, by_verdict: bool) -> int:
     """Run it, explain it in the format ``fmt`` (``""``: not at all), and return what to exit with."""
     from tbparse.launching.sinks import LogFile
-    from tbparse.render.line import one_line
 
     file = LogFile(settings.log) if settings.log is not None else None
+    stopped: int | None = None
     try:
-        while True:
-            if attempts is not None:
-                attempts.begin()
+        if attempts is None:
             ended, recording = _attempt(command, settings, file)
             answer = recording.finish(ended.returncode)
-            if attempts is None:
-                break
-            following = attempts.end(answer, ended.returncode, recording.text(), told_to_stop=bool(ended.received))
-            answer = following.answer
-            if following.wait_s is None:
-                if ended.returncode and attempts.retries:
-                    message(f"tbparse: not run again: {following.why}")
-                break
-            message(
-                f"tbparse: attempt {attempts.number} failed: {one_line(answer)}; "
-                f"again in {following.wait_s:.0f} s ({following.why})"
-            )
-            time.sleep(following.wait_s)
+        else:
+            ended, recording, answer, stopped = _attempt_again(command, settings, file, attempts)
     finally:
         if file is not None:
             file.close()
     code = ended.returncode if ended.returncode >= 0 else 128 - ended.returncode
+    if stopped is not None:
+        code = 128 + stopped
     if fmt:
         for note in ended.notes:
             message(f"tbparse: {note}")
         if ended.returncode or answer.verdict != "clean":
             _explain(answer, recording.explainer, fmt, settings.log)
     return BY_VERDICT[answer.verdict] if by_verdict else code
+
+
+def _attempt_again(
+    command: list[str], settings: Settings, file: LogFile | None, attempts: Attempts
+) -> tuple[Ended, Recording, RootCause, int | None]:
+    """Run it until there is no further attempt: the last one, its answer, and the signal that ended the pause after it."""
+    from tbparse.launching.waiting import Waiting
+    from tbparse.render.line import one_line
+
+    def tell(name: str) -> None:
+        message(f"tbparse: {name} came while no command runs, so it reaches none")
+
+    while True:
+        attempts.begin()
+        ended, recording = _attempt(command, settings, file)
+        with Waiting(tell) as waiting:
+            answer = recording.finish(ended.returncode)
+            told = bool(ended.received or waiting.received)
+            following = attempts.end(answer, ended.returncode, recording.text(), told_to_stop=told)
+            if following.wait_s is None:
+                break
+            message(
+                f"tbparse: attempt {attempts.number} failed: {one_line(answer)}; "
+                f"again in {following.wait_s:.0f} s ({following.why})"
+            )
+            waiting.sleep(following.wait_s)
+        if waiting.received:
+            message(f"tbparse: not run again: {attempts.stopped(waiting.received[0])}")
+            return ended, recording, following.answer, waiting.received[0]
+    if ended.returncode and attempts.retries:
+        message(f"tbparse: not run again: {following.why}")
+    return ended, recording, following.answer, None
 
 
 def _attempt(command: list[str], settings: Settings, file: LogFile | None) -> tuple[Ended, Recording]:

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-import typer
-
 from tbparse.cli.exits import ExitCode
 from tbparse.errors import InputError, RuleError, SettingsError, TbparseError
 from tbparse.render.safe import printable
@@ -24,13 +22,13 @@ def guarded() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except KeyboardInterrupt:
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
+        raise SystemExit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
         drop_output()
-        raise typer.Exit(ExitCode.PIPE_CLOSED) from None
+        raise SystemExit(ExitCode.PIPE_CLOSED) from None
     except TbparseError as e:
         complain(e)
-        raise typer.Exit(ExitCode.NO_INPUT if isinstance(e, InputError) else ExitCode.USAGE) from None
+        raise SystemExit(ExitCode.NO_INPUT if isinstance(e, InputError) else ExitCode.USAGE) from None
 
 
 def complain(error: TbparseError) -> None:

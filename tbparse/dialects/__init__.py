@@ -11,14 +11,12 @@ from tbparse.records import Failure
 def read_page(page: Page) -> list[Failure]:
     """Every failure on a page, in the order of the log."""
     out: list[Failure] = []
-    blob = page.blob
-    several = blob.count("Traceback (most recent call last):") > 1
+    several = page.blob.count("Traceback (most recent call last):") > 1
     for entry in REGISTRY:
-        if entry.name == "systems":  # from here on only lines that no traceback has claimed are of interest
-            if not page.narrow():
-                break
-            blob = page.blob
-        if any(map(blob.__contains__, entry.triggers)):
+        # From the systems on only lines that no traceback has claimed are of interest.
+        if entry.name == "systems" and not page.narrow():
+            break
+        if entry.triggers.in_any(page.words):
             out += entry.load().read(page)
     out.sort(key=lambda failure: failure.first.start)
     out = mend(page, out)

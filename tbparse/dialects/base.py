@@ -5,12 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, compress
 from re import Pattern
 from typing import Protocol
 
-from tbparse.records import Failure, Line, RankExit
+from tbparse.records import Failure, Line, RankExit, text_of
+from tbparse.text.needles import Haystack
+
+_OTHERS = bytes([1]) + bytes(255)
 
 
 def _starts(texts: Sequence[str]) -> list[int]:
@@ -29,39 +31,39 @@ class Page:
     """How workers ended, as launchers' lines tell; evidence for attribution, not failures of their own."""
 
     def __post_init__(self) -> None:
-        self.texts: list[str] = [line.text for line in self.lines]
+        self.texts: list[str] = list(map(text_of, self.lines))
         self.taken = bytearray(len(self.texts))
+        self.words = self.everything = Haystack(self.texts)
+        """What :attr:`blob` holds, for looking whether texts stand in it; and what it held before :meth:`narrow`."""
+        self._shown: Sequence[str] = self.texts
+        self._begun: list[int] | None = None
 
-    @cached_property
+    @property
     def blob(self) -> str:
         """All text, joined by line ends, for patterns that look through the whole page at once."""
-        return "\n".join(self.texts)
+        return self.words.text
 
-    @cached_property
+    @property
     def _starts(self) -> list[int]:
-        return _starts(self.texts)
+        if self._begun is None:
+            self._begun = _starts(self._shown)
+        return self._begun
 
     def narrow(self) -> bool:
         """Blank out the lines that are taken, for dialects that only want the others; False when none is left."""
-        self.__dict__.setdefault("everything", self.blob)
+        free = list(self.free())
+        if len(free) == len(self.texts):
+            return any(self.texts)
         texts = [""] * len(self.texts)
-        for i in self.free():
+        for i in free:
             texts[i] = self.texts[i]
-        self.__dict__["blob"] = "\n".join(texts)
-        self.__dict__["_starts"] = _starts(texts)
+        self._shown, self._begun = texts, None
+        self.words = Haystack(texts)
         return any(texts)
 
     def free(self) -> Iterator[int]:
-        """Indices of the lines that no dialect has taken."""
-        i = self.taken.find(0)
-        while i >= 0:
-            yield i
-            i = self.taken.find(0, i + 1)
-
-    @cached_property
-    def everything(self) -> str:
-        """All text, with the lines that dialects have claimed, before and after :meth:`narrow`."""
-        return self.blob
+        """Indices of the lines that no dialect has taken until now."""
+        return compress(range(len(self.taken)), self.taken.translate(_OTHERS))
 
     def offset_of(self, i: int) -> int:
         """Where line ``i`` begins in :attr:`blob`."""

@@ -1,7 +1,7 @@
 """torch elastic: the summary of ChildFailedError, the agent's lines, and other launchers' notices of a child's end.
 
 Formats: torch.distributed.elastic.multiprocessing.errors.ChildFailedError.format_msg and
-multiprocessing/api.py (torch 1.9 with a starred border, to 2.13), deepspeed.launcher.launch, mpirun, srun, accelerate, Lightning.
+multiprocessing/api.py (torch 1.9 with a starred border, to 2.13), deepspeed.launcher.launch, mpirun, srun, accelerate, Lightning, paddle.distributed.launch, Kubeflow's operator.
 The summary's tracebacks are copies: they become failures marked ``in_summary``. How workers ended goes to ``page.exits``.
 """
 
@@ -42,13 +42,19 @@ _ENDED = re.compile(
     r"|EXIT (?:CODE|STATUS): (?P<code4>\d+)|KILLED BY SIGNAL: (?P<signal>\d+)|EXIT STRING: .*\(signal (?P<signal2>\d+)\)).*$"
 )
 _RUNNING_AT = re.compile(r"RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)")
-_CONTAINER = re.compile(r"^(?:.*\| )?(?P<host>[\w.-]+) exited with code (?P<code>\d+)$")
+_CONTAINER = re.compile(r"^(?:.*\| |.*\bPod: )?(?P<host>[\w.-]+) exited with code (?P<code>\d+)(?:\t\{.*)?$")
+_PADDLE = re.compile(r"^Container (?:rank (?P<rank>\d+) )?status failed cmd .* code (?P<code>-?\d+) log .*$")
+_COMPOSER = re.compile(
+    r"^.*\b[Rr]ank (?P<rank>\d+) (?:\(PID (?P<pid>\d+)\) exited with|crashed with exit) code (?P<code>-?\d+)\.?$"
+)
 _NOTICES = (
+    (re.compile(r"ank \d+ (?:\(PID \d+\) exited|crashed) with (?:exit )?code "), _COMPOSER, "composer"),
+    (re.compile(r"status failed cmd "), _PADDLE, "paddle"),
     (re.compile(r"failed \(exitcode: "), _AGENT, "torchrun"),
     (re.compile(r"exits with return code = "), _DEEPSPEED, "deepspeed"),
     (re.compile(r"noticed that process rank "), _MPIRUN, "mpirun"),
     (re.compile(r"srun: error: "), _SRUN, "srun"),
-    (re.compile(r" exited with code \d+$", re.MULTILINE), _CONTAINER, "docker"),
+    (re.compile(r" exited with code \d+(?:\t\{|$)", re.MULTILINE), _CONTAINER, "docker"),
     (
         re.compile(r"exit(?:ed)? (?:code|status)|non-zero (?:exit )?status|EXIT (?:CODE|STATUS|STRING)|KILLED BY SIGNAL"),
         _ENDED,

@@ -26,7 +26,9 @@ _OWN_WORDS = re.compile(
     r"Could not consume arg|Flags parsing error|file or directory not found|unrecognized arguments|ERROR: not found: |Cannot find key|received no value for"
 )
 _OWN = re.compile(
-    r"^(?:(?:ERROR: )?(?:Could not consume arg: .*|file or directory not found: .*)|ERROR: (?:unrecognized arguments: .*|not found: .*|Cannot find key: .*|The function received no value for the required argument: .*)|FATAL Flags parsing error:.*)$"
+    r"^(?:(?:ERROR: )?(?P<words>Could not consume arg: .*|file or directory not found: .*)"
+    r"|ERROR: (?P<marked>unrecognized arguments: .*|not found: .*|Cannot find key: .*|The function received no value for the required argument: .*)"
+    r"|FATAL (?P<fatal>Flags parsing error:.*))$"
 )
 _CANNOT_OPEN = re.compile(
     r"^[ \t]*(?P<message>(?:\S*/)?(?:python|pypy)[\w.]*(?:\.exe)?: (?:can't open file .+|can't find '__main__' module in .+|No module named .+|Error while finding module specification for .+))$",
@@ -69,8 +71,9 @@ class ExitDialect:
                 message = "Error: " + " ".join(body)
             out.append(self._make(page, i, message.strip(), "usage", 2))
         for i, text in page.find(_OWN_WORDS):
-            if m := _OWN.match(text):
-                message = text.strip()
+            level = page.levels.get(i)  # what stands before the words was read as a log level, behind a time
+            if m := _OWN.match(f"{level}: {text}" if level == "ERROR" else f"{level} {text}" if level == "FATAL" else text):
+                message = (m["words"] or m["marked"] or m["fatal"]).strip()
                 if message.endswith(":") and i + 1 < len(page.texts):
                     message = f"{message} {page.texts[i + 1].strip()}"
                 out.append(

@@ -64,6 +64,7 @@ _STOP = re.compile(
     | /\S+/resource_tracker\.py
     | -{3,}\ Logging\ error
     | Call\ stack:
+    | (?:Task|Step|Workflow|Flow)\ failed\.?\s*$
     | (?:Job|Status\ message:|command\ terminated|Error:\ Process\ completed)\b
     )""",
     re.VERBOSE,

@@ -39,6 +39,8 @@ _CRASH = re.compile(
     r"^.*?(?P<message>\*\*\* (?P<name>SIG[A-Z]+) (?:\([^)]*\) )?received (?:by PID|at time).*"
     r"|Caught signal (?P<number>\d+) \([^)]*\).*"
     r"|\*\*\* Process received signal \*\*\*"
+    r"|(?:\*\*\* )?An error occurred in MPI_\w+"
+    r"|Fatal error in (?:internal_|P?MPI_)\w+: .*"
     r"|Unhandled exception: .*what\(\): .*"
     r"|thread '[^']*'(?: \(\d+\))? panicked at .*"
     r"|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure(?: \S+)?: ?\S.*"
@@ -67,7 +69,7 @@ _LOOK = {
         r"\*\*\* Error in|alloc\(\): |free\(\): |munmap_chunk|double free|corrupted |malloc_consol|smashing detected|overflow detected|Assertion [`'\"]"
     ),
     "crash": re.compile(
-        r"\*\*\* SIG|Caught signal|Process received signal|Unhandled exception: |panicked at|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure|HSA_STATUS_ERROR|Memory access fault"
+        r"\*\*\* SIG|Caught signal|Process received signal|error occurred in MPI_|Fatal error in (?:internal_|P?MPI_)|Unhandled exception: |panicked at|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure|HSA_STATUS_ERROR|Memory access fault"
     ),
     "fatal": re.compile(r"Check failed: |Non-OK-status: |\.(?:cc|cpp|cu|h|cuh):\d+\]?:? (?:Failed to|\S.*RESOURCE_EXHAUSTED)"),
     "shell": re.compile(

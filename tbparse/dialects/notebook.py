@@ -10,13 +10,14 @@ import re
 
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
-from tbparse.dialects.reader import relate
+from tbparse.dialects.reader import ChainReader, relate
 from tbparse.records import Failure, Frame, Link
 
 _HEAD = re.compile(r"^(?P<type>[A-Za-z_][\w.]*) {2,}Traceback \(most recent call last\)(?:: *(?P<message>.*))?$", re.MULTILINE)
 _CELL = re.compile(
     r"^(?:(?P<cell>(?:Cell |Input )?In ?\[\d+\])(?:, line (?P<line>\d+))?(?:, in (?P<function>[^\n]+))?"
-    r"|(?P<input><ipython-input-[^>]+>|<command-[\w-]+>(?: line \d+)?) in (?P<function2>[^\n]+))$"
+    r"|(?P<input><ipython-input-[^>]+>|<command-[\w-]+>(?: line \d+)?) in (?P<function2>[^\n]+)"
+    r"|(?P<book>\S[^\n]*?\.ipynb) Cell \d+(?: line (?P<line2>\d+)| in (?P<function3>[^\n]+)))$"
 )
 _FILE = re.compile(r"^File (?P<path>\S.*?):(?P<line>\d+)(?:, in (?P<function>.+))?$")
 _OLD_FILE = re.compile(
@@ -27,6 +28,7 @@ _NUMBERED = re.compile(r"^\s*\d+(?:\s|$)")
 _SYNTAX = re.compile(r"^(?:SyntaxError|IndentationError|TabError): ", re.MULTILINE)
 _FUNCTION = re.compile(r"^(?P<name>(?:<[^>]+>|[\w.])+)")
 _MARKDOWN = re.compile(r"\[([^\]\n]+)\]\((?:vscode-notebook-cell|https?|file)[^)\n]*\)")
+_CELL_LINK = re.compile(r"<a href='vscode-notebook-cell:[^'\n]*'>(\d+)</a>")
 _COMMAND = re.compile(r"^File (?P<path><command-[\w-]+>), line (?P<line>\d+)(?:, in (?P<function>.+))?$")
 
 
@@ -67,6 +69,7 @@ class NotebookDialect:
     def _chain(self, page: Page, i: int, headed: bool) -> tuple[Failure | None, int]:
         first = i
         links: list[Link] = []
+        inner: list[list[Link]] = []
         ways: list[str] = []
         while i < len(page.texts):
             head = _HEAD.match(page.texts[i])
@@ -76,7 +79,9 @@ class NotebookDialect:
             link, j = self._exception(page, j, head["type"] if head else None, frames, i)
             if link is None:
                 break
+            quoted, j = self._quoted(page, link, i, j)
             links.append(link)
+            inner.append(quoted)
             i = j
             k = j
             while k < len(page.texts) and not page.texts[k].strip():
@@ -98,11 +103,29 @@ class NotebookDialect:
             link.relation = "cause" if k < len(ways) and ways[k] == "cause" else "context"
         links[-1].relation = "root"
         links.reverse()
+        inner.reverse()
+        links += inner[0]
+        links += [link for quoted in inner[1:] for link in quoted]
         start, last = page.lines[first], page.lines[min(max(i - 1, first), len(page.lines) - 1)]
         failure = Failure("traceback", self.name, relate(links), start, last, start.stream, start.tags)
         if not headed:
             failure.damaged = "the head of the traceback is cut off"
         return failure, i
+
+    def _quoted(self, page: Page, link: Link, first: int, end: int) -> tuple[list[Link], int]:
+        """The chain that the message quotes as CPython prints it (a worker's), and the line after it."""
+        start = next((k for k in range(first, end) if page.lines[k] is link.line), end)
+        stop = next((k for k in range(start + 1, min(start + 400, len(page.texts))) if _HEAD.match(page.texts[k])), start + 400)
+        opens = next((k for k in range(start + 1, min(stop, start + 60, len(page.texts))) if f.HEADER.search(page.texts[k])), None)
+        if opens is None or start == end:
+            return [], end
+        _, quoted, after = ChainReader(page.lines[start:stop])._message(0, link.message or "", False)
+        if not quoted:
+            return [], end
+        if quoted[0].relation == "root":
+            quoted[0].relation = "remote"
+        after = min(start + after, len(page.texts))
+        return quoted, after + (after < len(page.texts) and page.texts[after] == '"""')
 
     def _frames(self, page: Page, i: int) -> tuple[list[Frame], int]:
         frames: list[Frame] = []
@@ -111,6 +134,8 @@ class NotebookDialect:
             text = page.texts[i]
             if "](" in text:
                 text = _MARKDOWN.sub(r"\1", text)  # editors make links of places
+            elif "<a href='vscode" in text:
+                text = _CELL_LINK.sub(r"\1", text)
             stripped = text.strip()
             arrow = _ARROW.match(text)
             if arrow and frames:
@@ -119,10 +144,12 @@ class NotebookDialect:
             elif (m := _FILE.match(stripped)) or (m := _COMMAND.match(stripped)):
                 frames.append(Frame(m["path"], int(m["line"]), _function(m["function"]) or "<module>"))
             elif m := _CELL.match(stripped):
-                name = m["function"] or m["function2"]
-                path = m["cell"] or m["input"]
+                name = m["function"] or m["function2"] or m["function3"]
+                path = m["cell"] or m["input"] or m["book"]
                 path = f"Cell {path}" if path.startswith(("In ", "In[")) else path
-                frames.append(Frame(path, int(m["line"]) if m["line"] else None, _function(name) or "<module>"))
+                line = m["line"] or m["line2"]
+                function = _function(name) or "<module>"
+                frames.append(Frame(path, int(line) if line else None, "<module>" if function.startswith("<cell") else function))
             elif m := _OLD_FILE.match(stripped):
                 frames.append(Frame(m["path"], None, _function(m["function"])))
             elif f.FILE_LINE.match(text) and "line" in text:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from tbparse.dialects import frames as f
-from tbparse.records import Frame, Line, Link
+from tbparse.records import Frame, Line, Link, text_of
 
 MAX_DEPTH = 12
 """CPython prints groups ten deep and no more; deeper nesting is not a traceback of its making."""
@@ -42,6 +42,10 @@ _POINTED = re.compile(r"^-{2,}> +\d+ (?P<source>.*)$")  # stackprinter shows lin
 _BANNER = re.compile(r"^[*=#-]{16,}$")
 _RULER = re.compile(r"^-{10,}$")
 _REMOTE_OPEN = re.compile(r"^[\w.]*RemoteTraceback:\s*$")
+_SUBPROCESS = "An exception occurred in a subprocess:"  # inductor's compile workers; a blank line and `Name=` follow
+_REMOTE_HEADER = re.compile(r"^: \S.*Exception: Traceback \(most recent call last\):\s*$")  # the same, through py4j
+_JAVA = re.compile(r"^\s+at [\w.$/<>]+\([^()]*\)$")
+_POINTS_DOWN = re.compile(r"(?:[Ss]tack ?trace|[Tt]raceback) below[:.]?\s*$")  # pyspark quotes the worker's traceback
 _MORE = re.compile(r"^(?:and )?\d+ more exceptions?$|^\.\.\. \(max_group_depth is \d+\)$")
 
 
@@ -50,7 +54,7 @@ class ChainReader:
 
     def __init__(self, lines: Sequence[Line], depth: int = 0) -> None:
         self.lines = lines
-        self.texts = [line.text for line in lines]
+        self.texts = list(map(text_of, lines))
         self.depth = depth
         self.damaged: str | None = None
         self._extra_frames: list[Frame] = []
@@ -157,6 +161,7 @@ class ChainReader:
     def _frames(self, i: int) -> tuple[list[Frame], int]:
         """Frames from ``i`` on; stops at the exception line or at what cannot be part of a traceback."""
         frames: list[Frame] = []
+        last: Frame | None = None
         texts, n = self.texts, len(self.texts)
         strays, flat = 0, False
         while i < n:
@@ -168,17 +173,19 @@ class ChainReader:
                     i = j
                     continue
                 break
-            frame = f.read_frame(text) if "File " in text else None
+            filed = "File " in text
+            frame = f.read_frame(text) if filed else None
             if frame is not None:
                 frames.append(frame)
+                last = frame
             elif text[0] in " \t":
-                stripped = text.lstrip()
-                if frames and frames[-1].source is None and f.is_source_text(stripped):
-                    frames[-1].source = stripped
-                if stripped.startswith('File "') and i + 1 < n:  # a File line that a terminal wrapped
+                if last is not None and last.source is None and f.is_source_text(stripped := text.lstrip()):
+                    last.source = stripped
+                if filed and i + 1 < n and text.lstrip().startswith('File "'):  # a File line that a terminal wrapped
                     joined = f.read_frame(text + texts[i + 1]) or f.read_frame(text + texts[i + 1].lstrip())
                     if joined is not None:
                         frames.append(joined)
+                        last = joined
                         i += 1
             elif f.HEADER.search(text):
                 torn = i > 0 and ("File " in texts[i - 1] or f.HEADER.search(texts[i - 1]) is not None)
@@ -331,6 +338,13 @@ class ChainReader:
             if _SUB_OPEN.match(t):
                 self._leaves, j = self._subs(j)
                 continue
+            if (
+                not nested
+                and f.HEADER.search(t)
+                and (_POINTS_DOWN.search(parts[-1]) or _REMOTE_HEADER.search(t) or parts[0].endswith(_SUBPROCESS))
+            ):
+                nested, j = self._nested(j)
+                break
             if f.HEADER.search(t) and j + 1 < n and (f.read_frame(texts[j + 1]) or self._exception_at(j + 1)):
                 j = _give_back(parts, nested, j)
                 break
@@ -341,7 +355,7 @@ class ChainReader:
                     j = stop + 1
                     break
             if t[0] in " \t":
-                if f.is_bar(t) or _PROFILE.match(t) or self._syntax_error_at(j):
+                if f.is_bar(t) or _PROFILE.match(t) or self._syntax_error_at(j) or (self.depth and _JAVA.match(t)):
                     break
                 parts.append(t)
             else:
@@ -357,9 +371,11 @@ class ChainReader:
         return parts, nested, j
 
     def _paddle_section(self, j: int) -> bool:
-        """PaddlePaddle sets the sections of its message between rules."""
+        """PaddlePaddle and MindSpore set the titles of their message's sections between rules."""
         return any(
-            t.startswith(("C++ Traceback (most recent call last)", "Error Message Summary:"))
+            t.startswith(
+                ("C++ Traceback (most recent call last)", "Error Message Summary:", "- Memory not enough:", "- C++ Call Stack:")
+            )
             for t in self.texts[max(0, j - 2) : j + 2]
         )
 
@@ -389,9 +405,9 @@ class ChainReader:
         if self.lines[k].shape != shape or text.strip() in f.SEPARATORS:
             return False
         if text[0] in " \t":
-            return not f.HEADER.search(text) and f.PROGRESS.search(text) is None
+            return not f.HEADER.search(text) and f.PROGRESS.search(text) is None and not (self.depth and _JAVA.match(text))
         if f.ends_message(text) and not text.startswith("-- Process"):
-            return False
+            return parts[0].rstrip()[-1:] in ("", ":") and self._paddle_section(k)
         if any("defined at (most recent call last)" in p or "Detected at node" in p for p in parts[:8]):
             return True  # TensorFlow tells where a node was made before it says what was wrong with it
         return (
@@ -399,6 +415,7 @@ class ChainReader:
             or (len(parts) == 1 and not parts[0].strip() and not f.HEADER.search(text))
             or _SUB_OPEN.match(text) is not None
             or parts[-1].rstrip().endswith(":")
+            or (parts[0].endswith(_SUBPROCESS) and text.startswith(("Name=", "Traceback ")))
         )
 
     def _nested(self, i: int) -> tuple[list[Link], int]:

@@ -18,6 +18,11 @@ _START = re.compile(
     r"|^(?:The above exception was the direct cause of the following exception:|During handling of the above exception, another exception occurred:)$",
     re.MULTILINE,
 )
+_START_WORDS = (
+    "Traceback (most recent call last)", 'File "', " sub-exception", "RemoteTraceback:", "The above exception was the direct cause",
+    "During handling of the above exception",
+)  # fmt: skip
+"""Of these every match of the pattern has one, in its first line: to look for them is a hundred times faster."""
 _FLAT = re.compile(r'Traceback \(most recent call last\):?\s+File "')
 _FLAT_FRAME = re.compile(r'File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s+')
 _RETRIED = re.compile(
@@ -59,6 +64,34 @@ _NOTABLE = {
 }
 
 
+class _Starts:
+    """Where tracebacks begin in a page's text."""
+
+    def __init__(self, blob: str) -> None:
+        self._blob = blob
+        self._next = dict.fromkeys(_START_WORDS, -1)  # where each word stands next
+
+    def after(self, at: int) -> re.Match[str] | None:
+        """The first start from ``at`` on."""
+        blob = self._blob
+        while True:
+            for word, place in self._next.items():
+                if place < at:
+                    found = blob.find(word, at)
+                    self._next[word] = found if found >= 0 else len(blob) + 1
+            here = min(self._next.values())
+            if here > len(blob):
+                return None
+            end = blob.find("\n", here)
+            below = blob.find("\n", end + 1) if end >= 0 else -1
+            match = _START.search(blob, max(at, blob.rfind("\n", 0, here) + 1), below if below >= 0 else len(blob))
+            if match is not None:
+                return match
+            if end < 0:
+                return None
+            at = end + 1
+
+
 class TracebackDialect:
     """Row 1–11, 13, 18–22, 24, 27, 29, 35 and 37 of the dialects: all that prints ``File "…", line N``."""
 
@@ -68,7 +101,8 @@ class TracebackDialect:
         out: list[Failure] = []
         done = 0
         at = 0
-        while (match := _START.search(page.blob, at)) is not None:
+        found = _Starts(page.blob)
+        while (match := found.after(at)) is not None:
             i = page.index_at(match.start())
             at = max(match.end(), page.offset_of(done))
             if i < done or page.taken[i]:
@@ -129,7 +163,7 @@ class TracebackDialect:
         for link in links:
             if link.rank is not None:
                 failure.rank_hint = link.rank
-            if any(_SIGNAL_HANDLER.search(x.path) for x in link.frames):
+            if any("signal_handling" in x.path and _SIGNAL_HANDLER.search(x.path) for x in link.frames):
                 link.handler = True
         page.take(i, max(i, end - 1))
         return failure, end

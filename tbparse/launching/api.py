@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -80,11 +81,15 @@ def launch(
     """
     _check_arguments(cmd, pty, stdout)
     recording = Recording(head=head, tail=tail, place=place_of(os.environ if env is None else env))
+    # A block of capture() around this: the module is there then.
+    around = sys.modules.get("tbparse.launching.capture_children")
     with ExitStack() as stack:
         file = stack.enter_context(closing(LogFile(log))) if log is not None else None
         stack.callback(recording.drain)
+        if around is not None:
+            stack.callback(around.adopt, recording)
         reports = None
-        if report:
+        if report or (around is not None and around.wants_reports()):
             from tbparse.launching.report import child_report
 
             reports = stack.enter_context(child_report(env))

@@ -60,22 +60,23 @@ def run_once(
     forwarding = Forwarding(streams.resize)
     try:
         with forwarding:
-            process = subprocess.Popen(
-                list(cmd), stdout=streams.stdout, stderr=streams.stderr, env=env, cwd=cwd, start_new_session=True
-            )
+            watchdog = Watchdog()
             try:
-                forwarding.start(process.pid)
-                streams.close_child_ends()
-                watchdog = Watchdog(process.pid)
+                process = subprocess.Popen(
+                    list(cmd), stdout=streams.stdout, stderr=streams.stderr, env=env, cwd=cwd, start_new_session=True
+                )
                 try:
-                    held = Pump(streams.channels, recording, log).run(process, grace_s, forwarding.wakeup)
+                    watchdog.watch(process.pid)
+                    forwarding.start(process.pid)
+                    streams.close_child_ends()
+                    held = Pump(streams.channels, recording, log).run(process, grace_s, forwarding)
                     if forwarding.received:
                         _end_group(process.pid, grace_s)
-                finally:
-                    watchdog.dismiss()
-            except BaseException:
-                _end(process, grace_s)
-                raise
+                except BaseException:
+                    _end(process, grace_s)
+                    raise
+            finally:
+                watchdog.dismiss()
     finally:
         streams.close()
     notes = []

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tbparse.launching.history import History, job_key
-from tbparse.launching.progress import progress_of, went_further
+from tbparse.launching.history import History, Job, job_of
+from tbparse.launching.progress import progress_of
+from tbparse.launching.story import MAX_FAILURES, MAX_PREEMPTIONS, Story, identity, is_preemption, told_by
 from tbparse.model import Retry, RootCause
 
-MAX_PREEMPTIONS = 1000
 JITTER = 0.25
 REPEATED = "the same failure came again with no progress since, so it is not taken for one that passes"
+STUCK = "{} failures in a row with no progress, so none of them is taken for one that passes"
+STARVED = "it was preempted {} times in a row with no progress, so another start is not taken for one that helps"
 
 
 class Next(NamedTuple):
@@ -31,17 +34,11 @@ class Next(NamedTuple):
     why: str
 
 
-class Last(NamedTuple):
-    """What of the attempt before decides about this one."""
-
-    fingerprint: str | None
-    progress: Mapping[str, float]
-
-
 @dataclass
 class Attempts:
     """The attempts of one command. ``retries``: how many more after the first. ``wait_s``: the pause, instead of the rule's
-    advice. ``timeout_s``: after so long no attempt begins. ``progress_file``: a file whose time tells that the job gets on."""
+    advice. ``timeout_s``: after so long no attempt begins. ``progress_file``: a file whose time tells that the job gets on.
+    ``key``: which job it is, in place of :func:`~tbparse.launching.history.job_of`."""
 
     command: Sequence[str]
     retries: int = 0
@@ -50,23 +47,18 @@ class Attempts:
     history: History | None = None
     progress_file: Path | None = None
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    key: str | None = None
     used: int = 0
-    preempted: int = 0
     number: int = 0
 
     def __post_init__(self) -> None:
-        self._job = job_key(self.command, self.env)
+        self._job: Job = job_of(self.command, self.env, self.key)
         self._began = time.monotonic()
-        self._last: Last | None = None
-        record = self.history.last(self._job) if self.history is not None else None
-        if record is not None and record.get("verdict") != "clean":
+        self._story = Story()
+        self._written: dict[str, Any] | None = None
+        if self.history is not None:
             # A scheduler started the job anew: its attempts go on where an earlier process left off.
-            progress = record.get("progress")
-            told = {k: v for k, v in progress.items() if isinstance(v, (int, float))} if isinstance(progress, dict) else {}
-            fingerprint = record.get("fingerprint")
-            self._last = Last(fingerprint if isinstance(fingerprint, str) else None, told)
-            number = record.get("attempt")
-            self.number = number if isinstance(number, int) else 0
+            self._story, self.number = told_by(self.history.of(self._job.key), lapses=not self._job.certain)
 
     def begin(self) -> None:
         """An attempt begins."""
@@ -77,42 +69,47 @@ class Attempts:
     def end(self, answer: RootCause, returncode: int, text: str, *, told_to_stop: bool = False) -> Next:
         """An attempt has ended: what follows. ``text`` is what is kept of its output; ``told_to_stop``: by a signal to us."""
         progress = progress_of(text)
-        moved = self._file_time() != self._touched
-        following = self._decide(answer, returncode, progress, moved, told_to_stop)
-        self._last = Last(answer.fingerprint, progress)
+        further = self._file_time() != self._touched or self._story.further(progress)
+        following = self._decide(answer, returncode, progress, further, told_to_stop)
         if self.history is not None:
-            self.history.add(self._record(following, answer, returncode, progress))
+            self._written = self._record(following, answer, returncode, progress, further)
+            self.history.add(self._written)
         return following
 
-    def _decide(self, answer: RootCause, returncode: int, progress: Mapping[str, float], moved: bool, told_to_stop: bool) -> Next:
+    def stopped(self, number: int) -> str:
+        """A signal ended the pause before another attempt: the last one's record is corrected. Returns what happened."""
+        why = f"{signal.Signals(number).name} came while it waited"
+        if self.history is not None and self._written is not None:
+            self.history.add(self._written | {"next": "stop", "wait_s": None, "why": why})
+        return why
+
+    def _decide(self, answer: RootCause, returncode: int, progress: Mapping[str, float], further: bool, told_to_stop: bool) -> Next:
         if returncode == 0:
+            self._story = Story()
             return Next(answer, None, "it ended well")
+        preempted = is_preemption(answer.category)
+        repeated = self._story.add(identity(answer), progress, preempted=preempted, further=further)
         if not answer.transient or answer.retry.action == "stop":
             return Next(answer, None, f"its failure is {answer.verdict}")
-        preemption = answer.category == "scheduler"
-        if not preemption and self._repeated(answer, progress, moved):
-            update = {"verdict": "unknown", "retry": Retry(), "notes": (*answer.notes, REPEATED)}
-            return Next(answer.model_copy(update=update), None, REPEATED)
+        if repeated:
+            return _no_longer(answer, REPEATED)
+        if self._story.preemptions > MAX_PREEMPTIONS:
+            return _no_longer(answer, STARVED.format(self._story.preemptions))
+        if self._story.failures > max(MAX_FAILURES, self.retries + 1):
+            return _no_longer(answer, STUCK.format(self._story.failures))
         if told_to_stop:
             return Next(answer, None, "tbparse itself was told to stop")
         wait = self._wait(answer)
         if self.timeout_s is not None and time.monotonic() + wait - self._began > self.timeout_s:
             return Next(answer, None, f"{self.timeout_s:g} s are over")
-        if preemption:
-            self.preempted += 1
-            if self.preempted > MAX_PREEMPTIONS or self.retries == 0:
+        if preempted:
+            if self.retries == 0:
                 return Next(answer, None, "it was preempted")
             return Next(answer, wait, "it was preempted, which uses up no retry")
         if self.used >= self.retries:
             return Next(answer, None, f"all {self.retries} retries are used up" if self.retries else "no retries were asked for")
         self.used += 1
         return Next(answer, wait, f"retry {self.used} of {self.retries}")
-
-    def _repeated(self, answer: RootCause, progress: Mapping[str, float], moved: bool) -> bool:
-        last = self._last
-        if last is None or answer.fingerprint is None or last.fingerprint != answer.fingerprint:
-            return False
-        return not moved and not went_further(last.progress, progress)
 
     def _wait(self, answer: RootCause) -> float:
         if self.wait_s is not None:
@@ -128,10 +125,12 @@ class Attempts:
         except OSError:
             return None
 
-    def _record(self, following: Next, answer: RootCause, returncode: int, progress: Mapping[str, float]) -> dict[str, Any]:
+    def _record(
+        self, following: Next, answer: RootCause, returncode: int, progress: Mapping[str, float], further: bool
+    ) -> dict[str, Any]:
         return {
             "schema": 1,
-            "job": self._job,
+            "job": self._job.key,
             "attempt": self.number,
             "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started_at)),
             "seconds": round(time.monotonic() - self._started, 3),
@@ -147,7 +146,14 @@ class Attempts:
             "host": answer.host,
             "fingerprint": answer.fingerprint,
             "progress": dict(progress),
+            "further": further,
             "next": "stop" if following.wait_s is None else "retry",
             "wait_s": None if following.wait_s is None else round(following.wait_s, 3),
             "why": following.why,
         }
+
+
+def _no_longer(answer: RootCause, why: str) -> Next:
+    """The answer of a failure that would be transient, had it not come before."""
+    update = {"verdict": "unknown", "retry": Retry(), "notes": (*answer.notes, why)}
+    return Next(answer.model_copy(update=update), None, why)

@@ -145,6 +145,8 @@ class capture(ContextDecorator):  # noqa: N801 - used like a function
         from tbparse.ruleset.match import builtin_rules
 
         known = getattr(error, "root_cause", None) or getattr(launcher, "root_cause", None)
+        if launcher is not None and known is None and len(self._children) == 1:
+            known = self._children[0].recording.answer
         text = text_of(launcher, self._children) if launcher is not None else None
         if isinstance(known, RootCause):
             self._answer = known  # a block inside this one, or launch(), has said it

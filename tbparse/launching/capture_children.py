@@ -23,6 +23,7 @@ from tbparse.launching.capture_pipe import Channel, open_channel
 
 if TYPE_CHECKING:
     from tbparse.launching.capture_child import Child, OwnFile
+    from tbparse.launching.recording import Recording
     from tbparse.ruleset.match import RuleSet
 
 MAX_CHILDREN = 64
@@ -71,8 +72,10 @@ class Watch:
         """What a child gets as its environment: None for this process's own."""
         if self.reports is None:
             return None if env is None else dict(env)
-        from tbparse.launching.report_env import reporting_env
+        from tbparse.launching.report_env import FOLDER, reporting_env
 
+        if env is not None and env.get(FOLDER) not in (None, os.environ.get(FOLDER)):
+            return dict(env)  # it is to report to somebody further in: launch()
         return reporting_env(os.environ if env is None else env, self.reports)
 
 
@@ -115,6 +118,21 @@ def _current() -> Watch | None:
         if mine:
             return mine[-1]
         return _watches[-1] if _watches and _watches[-1].pid == pid else None
+
+
+def adopt(recording: Recording) -> None:
+    """A child of the open block was recorded by :func:`tbparse.launch`: that is what it wrote, and why it died."""
+    watch = _current()
+    if watch is not None:
+        for child in watch.children:
+            if child.pid is not None and child.pid == recording.pid:
+                child.recording = recording
+
+
+def wants_reports() -> bool:
+    """Whether the block that a child would belong to asks for reports."""
+    watch = _current()
+    return watch is not None and watch.reports is not None
 
 
 def _install() -> None:

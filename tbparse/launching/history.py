@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tbparse.errors import UsageError
 
@@ -23,14 +23,36 @@ except ImportError:  # Windows has other locks; single appends are whole there a
 MAX_BYTES = 8_000_000
 """Of a longer file only the end is read."""
 _log = logging.getLogger("tbparse")
-_JOB_IDS = ("SLURM_JOB_ID", "SKYPILOT_TASK_ID", "LSB_JOBID", "PBS_JOBID")
+_JOB_IDS = ("SKYPILOT_TASK_ID", "SLURM_JOB_ID", "LSB_JOBID", "PBS_JOBID", "FLUX_JOB_ID", "AWS_BATCH_JOB_ID")
+"""Ids that a job keeps when its scheduler starts it anew. SkyPilot's first: it outlives the cluster below."""
+_TASKS = ("SLURM_PROCID", "SKYPILOT_NODE_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "FLUX_TASK_RANK", "LSB_JOBINDEX",
+          "PBS_ARRAY_INDEX", "AWS_BATCH_JOB_NODE_INDEX", "JOB_COMPLETION_INDEX")  # fmt: skip
+"""Which of several tasks of one job it is: each has attempts of its own."""
 
 
-def job_key(command: Sequence[str], env: Mapping[str, str]) -> str:
-    """What tells one job's attempts from another's in one file: the scheduler's id where there is one, and the command."""
-    number = next((env[name] for name in _JOB_IDS if env.get(name)), "")
-    index = env.get("SLURM_ARRAY_TASK_ID", "")
-    return json.dumps([number, index, *command], ensure_ascii=False)
+class Job(NamedTuple):
+    """Which job an attempt belongs to. ``certain``: the key is of this job alone, whenever it is started."""
+
+    key: str
+    certain: bool
+
+
+def job_of(command: Sequence[str], env: Mapping[str, str], key: str | None = None) -> Job:
+    """What tells one job's attempts from another's in one file: the key that was given; else the scheduler's id, the task and the
+    command; where there is no id, the working folder and the user in its place."""
+    if key is not None:
+        return Job(key, True)
+    found = next((f"{name}={env[name]}" for name in _JOB_IDS if env.get(name)), None)
+    tasks = [f"{name}={env[name]}" for name in _TASKS if env.get(name)]
+    place = [found] if found is not None else [f"folder={_folder()}", f"user={os.getuid() if hasattr(os, 'getuid') else ''}"]
+    return Job(json.dumps([*place, *tasks, *command], ensure_ascii=False), found is not None)
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted
+        return ""
 
 
 class History:
@@ -65,8 +87,8 @@ class History:
         except OSError as e:
             _log.warning("%s: the attempt could not be written: %s", self.path, e)
 
-    def last(self, job: str) -> dict[str, Any] | None:
-        """The latest record of a job; None where there is none."""
+    def of(self, job: str) -> list[dict[str, Any]]:
+        """The records of a job, oldest first, of the last :data:`MAX_BYTES`; lines that are no records are skipped."""
         try:
             with self.path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -74,14 +96,13 @@ class History:
                 lines = file.read().split(b"\n")
         except OSError as e:
             _log.warning("%s: cannot be read: %s", self.path, e)
-            return None
-        for line in reversed(lines):
-            if not line.strip():
-                continue
+            return []
+        found = []
+        for line in lines:
             try:
-                record = json.loads(line)
+                record = json.loads(line) if line.strip() else None
             except (ValueError, RecursionError):
                 continue
             if isinstance(record, dict) and record.get("job") == job:
-                return record
-        return None
+                found.append(record)
+        return found

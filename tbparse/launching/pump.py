@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from tbparse.launching.recording import Recording
+from tbparse.launching.signals import Forwarding
 from tbparse.launching.sinks import LogFile, write_all
 from tbparse.launching.streams import Channel
 
 _log = logging.getLogger("tbparse")
 
-READ_BYTES = 256 * 1024
+READ_BYTES = 512 * 1024
 MAX_HELD_BYTES = 64 * 1024
 """Of two streams whole lines are recorded; a line longer than this is recorded in pieces."""
 _LOOK_EVERY_S = 0.05
@@ -33,15 +34,17 @@ class Pump:
         self._log = log
         self._held: dict[int, bytes] | None = {c.source: b"" for c in channels} if len(channels) > 1 else None
 
-    def run(self, process: subprocess.Popen[bytes], grace_s: float, wakeup: int | None = None) -> bool:
+    def run(self, process: subprocess.Popen[bytes], grace_s: float, forwarding: Forwarding | None = None) -> bool:
         """Until the child has ended and its streams have too, but at most ``grace_s`` seconds after its end.
 
-        ``wakeup`` is a descriptor that becomes readable when a signal came: its handler then runs before the next wait.
+        ``forwarding`` acts on the signals that come meanwhile.
         True when something still holds a stream then (a process that the child started and left behind).
         """
+        self._recording.pid = process.pid
         poller = select.poll()
         for source in self._open:
             poller.register(source, select.POLLIN)
+        wakeup = forwarding.wakeup if forwarding is not None else None
         if wakeup is not None:
             poller.register(wakeup, select.POLLIN)
         watch = _watch(process.pid)
@@ -58,9 +61,8 @@ class Pump:
                     if timeout <= 0:
                         return True
                 for fd, _ in poller.poll(None if timeout is None else max(1, timeout * 1000)):
-                    if fd == wakeup:
-                        with suppress(BlockingIOError):
-                            os.read(fd, 4096)
+                    if forwarding is not None and fd == wakeup:
+                        forwarding.act()
                     elif fd != watch and not self._move(self._open[fd]):
                         poller.unregister(fd)
                         self._close(fd)

@@ -9,13 +9,16 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from queue import Queue
 from typing import TYPE_CHECKING
 
 from tbparse.launching.place import fill_place
-from tbparse.model import RootCause, signal_name
+from tbparse.model import RootCause
 from tbparse.records import NO_TAGS, Tags
+from tbparse.terms import signal_name
 
 if TYPE_CHECKING:
     from tbparse.engine import Explainer
@@ -23,18 +26,23 @@ if TYPE_CHECKING:
 HEAD_BYTES = 256 * 1024
 TAIL_BYTES = 1024 * 1024
 BATCH_BYTES = 512 * 1024
-"""The engine reads portions of at least this: less would cost more in starting than in reading. It reads in the thread that
-feeds, since a thread of its own would wait for the interpreter's lock at every turn, and make the pump wait for it."""
+"""The engine reads portions of at least this: less would cost more in starting than in reading."""
+WAITING_BATCHES = 2
+"""So many portions wait for the engine at most; then whoever feeds waits for it too."""
+_LARGE_BYTES = 16 * 1024
+"""Of the tail, pieces of at least this are kept as they came; smaller ones are put together."""
 
 _log = logging.getLogger("tbparse")
 
 
 class HeadAndTail:
-    """The first ``head`` and the last ``tail`` bytes of a stream. Memory: at most ``head + 2 * tail`` and one chunk."""
+    """The first ``head`` and the last ``tail`` bytes of a stream. Memory: at most ``head + tail`` and one chunk."""
 
     def __init__(self, head: int = HEAD_BYTES, tail: int = TAIL_BYTES) -> None:
         self._head_size, self._tail_size = max(0, head), max(1, tail)
-        self._head, self._tail = bytearray(), bytearray()
+        self._head = bytearray()
+        self._tail: deque[bytes | bytearray] = deque()
+        self._tail_bytes = 0
         self.total = 0
 
     def add(self, data: bytes) -> None:
@@ -46,17 +54,23 @@ class HeadAndTail:
             if len(data) <= room:
                 return
             data = data[room:]
-        if len(data) >= self._tail_size:
-            self._tail = bytearray(data[-self._tail_size :])
-            return
-        self._tail += data
-        if len(self._tail) > 2 * self._tail_size:
-            del self._tail[: -self._tail_size]
+        if len(data) > self._tail_size:
+            data = data[-self._tail_size :]
+        tail = self._tail
+        if len(data) >= _LARGE_BYTES:
+            tail.append(data)
+        elif tail and isinstance(tail[-1], bytearray) and len(tail[-1]) < _LARGE_BYTES:
+            tail[-1] += data
+        else:
+            tail.append(bytearray(data))
+        self._tail_bytes += len(data)
+        while self._tail_bytes - len(tail[0]) >= self._tail_size:
+            self._tail_bytes -= len(tail.popleft())
 
     def text(self) -> str:
         """Decoded as UTF-8, what is not UTF-8 replaced. Where bytes are missing a line says how many; it stands between whole
         lines, except where the lines are longer than what is kept."""
-        head, tail = bytes(self._head), bytes(self._tail)
+        head, tail = bytes(self._head), b"".join(self._tail)
         if self.total == len(head) + len(tail):
             return (head + tail).decode("utf-8", "replace")
         tail = tail[-self._tail_size :]
@@ -75,6 +89,9 @@ class Recording:
     ``explainer`` is the engine to feed, or what makes one when it is needed (a plain one when None). ``head`` and ``tail`` say
     how many bytes of the text are kept; ``place`` is where the child ran, for an answer whose log does not tell. An engine that
     fails is logged and left alone: it never disturbs whoever feeds.
+
+    From the first full portion on the engine reads in a thread of its own, since its search and the feeder's reading and writing
+    all do without the interpreter's lock. Until then, which is all there is of most children, it reads when the stream is over.
     """
 
     def __init__(
@@ -98,9 +115,18 @@ class Recording:
         self._lock = threading.Lock()
         self._pending: list[bytes] = []
         self._pending_bytes = 0
+        self._batches: Queue[bytes | None] | None = None
+        self._reader: threading.Thread | None = None
         self._closed = False
         self._failed: str | None = None
         self._answer: RootCause | None = None
+        self.pid: int | None = None
+        """The process whose output it is, where whoever feeds knows it."""
+
+    @property
+    def answer(self) -> RootCause | None:
+        """What :meth:`finish` has said."""
+        return self._answer
 
     @property
     def total(self) -> int:
@@ -122,7 +148,7 @@ class Recording:
             self._warming.start()
 
     def feed(self, data: bytes) -> None:
-        """Take what the child wrote next. The engine reads in here, now and then."""
+        """Take what the child wrote next. Waits where the engine is behind, so that memory stays bounded."""
         if not data:
             return
         with self._lock:
@@ -130,11 +156,12 @@ class Recording:
                 return
             self._kept.add(data)
             if self._failed is not None:
+                self._pending, self._pending_bytes = [], 0
                 return
             self._pending.append(data)
             self._pending_bytes += len(data)
             if self._pending_bytes >= BATCH_BYTES:
-                self._explain()
+                self._hand_on(self._batch())
 
     def text(self) -> str:
         """What is kept so far, see :meth:`HeadAndTail.text`."""
@@ -148,7 +175,12 @@ class Recording:
             warming.join()
         with self._lock:
             self._closed = True
-            self._explain()
+            reader, self._reader = self._reader, None
+            if reader is not None and self._batches is not None:
+                self._batches.put(None)
+                reader.join()
+            if self._pending:
+                self._explain(self._batch())
 
     def amend(self, more: Callable[[Explainer], object]) -> None:
         """After the log, let ``more`` give the engine what was learned elsewhere (the child's own report)."""
@@ -181,11 +213,31 @@ class Recording:
         with suppress(Exception):
             _ = self.explainer
 
-    def _explain(self) -> None:
-        if not self._pending:
-            return
+    def _batch(self) -> bytes:
+        """What the engine has not got yet."""
         batch = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         self._pending, self._pending_bytes = [], 0
+        return batch
+
+    def _hand_on(self, batch: bytes) -> None:
+        if self._batches is None:
+            self._batches = Queue(WAITING_BATCHES)
+            reader = threading.Thread(target=self._read, args=(self._batches,), name="tbparse-reader", daemon=True)
+            with suppress(RuntimeError):  # the system gives no more threads
+                reader.start()
+                self._reader = reader
+        if self._reader is None:
+            self._explain(batch)
+        else:
+            self._batches.put(batch)
+
+    def _read(self, batches: Queue[bytes | None]) -> None:
+        while (batch := batches.get()) is not None:
+            self._explain(batch)
+
+    def _explain(self, batch: bytes) -> None:
+        if self._failed is not None:
+            return
         try:
             self.explainer.feed(batch)
         except Exception as e:
@@ -194,7 +246,6 @@ class Recording:
     def _note_failure(self, error: Exception) -> None:
         _log.error("the output could not be explained; the command is not affected", exc_info=error)
         self._failed = f"{type(error).__name__}: {error}"
-        self._pending, self._pending_bytes = [], 0
 
 
 def _make_explainer() -> Explainer:

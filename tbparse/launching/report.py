@@ -20,8 +20,8 @@ from tbparse.dialects.reader import ChainReader, relate
 from tbparse.dialects.wrappers import LAUNCHER_WRAPPERS, short
 from tbparse.launching.place import place_of
 from tbparse.launching.report_env import HOOK, ChildReports, child_report, reporting_env
-from tbparse.model import Relation
 from tbparse.records import Failure, Frame, Line, Link, Tags
+from tbparse.terms import Relation
 
 if TYPE_CHECKING:
     from tbparse.engine import Explainer

@@ -2,6 +2,9 @@
 
 The child leads a session, and so a process group, of its own. It therefore gets nothing from the terminal by itself: what Ctrl-C,
 Ctrl-\\, Ctrl-Z or a hang-up send to this process is passed on here, once. Handlers can only be set in the main thread.
+
+Python calls a handler once for all signals of one kind that came since it last looked, and it looks late while another thread
+works. The wake-up descriptor gets a byte for each, at once. So those bytes are what is acted upon, and a handler only reads them.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
@@ -34,13 +38,16 @@ class Forwarding:
     def __init__(self, resize: Callable[[], None]) -> None:
         self.received: list[int] = []
         self.wakeup: int | None = None
-        """Readable once a signal has come, so that whoever polls does not fall asleep between a signal and its handler."""
+        """Readable once a signal has come: whoever polls it then calls :meth:`act`."""
         self._wakes: int | None = None
         self._wakeup_before = -1
         self._resize = resize
         self._group: int | None = None
         self._early: list[int] = []
         self._before: dict[int, Any] = {}
+        self._acts: dict[int, Callable[[int, FrameType | None], None]] = {}
+        self._come: deque[int] = deque()
+        self._acting = False
         self._presses: list[float] = []
 
     def __enter__(self) -> Forwarding:
@@ -64,6 +71,7 @@ class Forwarding:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.act()
         self._group = None
         while self._before:
             number, handler = self._before.popitem()
@@ -90,8 +98,36 @@ class Forwarding:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._group, number)
 
-    def _set(self, number: int, handler: Callable[[int, FrameType | None], None]) -> None:
-        self._before[number] = signal.signal(number, handler)
+    def act(self, frame: FrameType | None = None) -> None:
+        """Do what the signals that have come ask for, each once and in their order."""
+        while not self._acting and self._fetch():
+            self._acting = True  # a handler that interrupts this only leaves its bytes to it
+            try:
+                while self._come:
+                    number = self._come.popleft()
+                    self._acts[number](number, frame)
+            finally:
+                self._acting = False
+
+    def _fetch(self) -> bool:
+        """Read which signals have come. Those that are not ours are for whoever had the wake-up descriptor before."""
+        if self.wakeup is None:
+            return False
+        with suppress(BlockingIOError):
+            for number in os.read(self.wakeup, 4096):
+                if number in self._acts:
+                    self._come.append(number)
+                elif self._wakeup_before >= 0:
+                    with suppress(OSError):
+                        os.write(self._wakeup_before, bytes([number]))
+        return bool(self._come)
+
+    def _set(self, number: int, act: Callable[[int, FrameType | None], None]) -> None:
+        self._acts[number] = act
+        self._before[number] = signal.signal(number, self._handle)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.act(frame)
 
     def _forward(self, number: int, frame: FrameType | None) -> None:
         if number in STOPPING:
@@ -112,7 +148,7 @@ class Forwarding:
         self.send(signal.SIGSTOP)
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, self._suspend)
+        signal.signal(signal.SIGTSTP, self._handle)
         self.send(signal.SIGCONT)
 
     def _size_changed(self, number: int, frame: FrameType | None) -> None:

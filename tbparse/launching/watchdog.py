@@ -19,22 +19,27 @@ KILL_AFTER_S = 35
 
 _SCRIPT = """
 trap '' HUP INT QUIT TERM TSTP TTIN TTOU PIPE
+read -r group && [ -n "$group" ] || exit
 read -r done && exit
-kill -s TERM -- "-$1"; kill -s CONT -- "-$1"
+kill -s TERM -- "-$group"; kill -s CONT -- "-$group"
 i=0
-while [ "$i" -lt "$2" ] && kill -s 0 -- "-$1"; do sleep 1; i=$((i + 1)); done
-kill -s KILL -- "-$1"
+while [ "$i" -lt "$1" ] && kill -s 0 -- "-$group"; do sleep 1; i=$((i + 1)); done
+kill -s KILL -- "-$group"
 """
 
 
 class Watchdog:
-    """Watches over the process group ``group`` until :meth:`dismiss`. Without ``/bin/sh`` there is none, which is logged."""
+    """Watches over a process group from :meth:`watch` until :meth:`dismiss`. Without ``/bin/sh`` there is none, which is logged.
 
-    def __init__(self, group: int) -> None:
+    It is made before the child, so that between the child's start and its being watched lies one write, not the start of a
+    process: a parent killed in between would leave an orphan.
+    """
+
+    def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         try:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", _SCRIPT, "tbparse-watchdog", str(group), str(KILL_AFTER_S)],
+                ["/bin/sh", "-c", _SCRIPT, "tbparse-watchdog", str(KILL_AFTER_S)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -45,14 +50,22 @@ class Watchdog:
         except OSError as e:
             _log.info("no watchdog: %s; the command would outlive this process if that were killed", e)
 
+    def watch(self, group: int) -> None:
+        """From now on the process group ``group`` ends when this process does."""
+        self._tell(b"%d\n" % group)
+
     def dismiss(self) -> None:
-        """The group needs no watching any more. Returns when the watchdog is gone."""
+        """The group, if there was one, needs no watching any more. Returns when the watchdog is gone."""
+        self._tell(b"\n")
         process, self._process = self._process, None
         if process is None or process.stdin is None:
             return
         with suppress(OSError):
-            process.stdin.write(b"\n")
-            process.stdin.flush()
-        with suppress(OSError):
             process.stdin.close()
         process.wait()
+
+    def _tell(self, line: bytes) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.write(line)
+                self._process.stdin.flush()

@@ -36,7 +36,7 @@ _AHEAD = 4
 _THREADS_FROM = 4 * 1024 * 1024
 """A job of fewer bytes is read faster without threads."""
 _FEW = 64
-_SMALL_OF_MANY = 16 * 1024
+_SMALL_OF_MANY = 4 * 1024
 
 Tick = Callable[[int], None]
 """Told the size of each file after it was read."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from os import SEEK_END
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from tbparse.errors import InputError, NotALogError
 from tbparse.logs.binary import binary_kind
 from tbparse.logs.compressed import HEAD, Rejoined, damage_errors, scheme_of
+from tbparse.text.blocks import MAX_LINE_BYTES
+from tbparse.text.lines import detect_encoding
 from tbparse.text.portions import PORTION, portions
 
 CHUNK = PORTION
@@ -22,15 +25,20 @@ STDIN = "-"
 
 
 class LogSource:
-    """A log to be read once. After reading, ``size`` is its length in bytes (unpacked) and ``notes`` what was odd.
+    """A log to be read once. After reading, ``size`` is how many bytes were read (unpacked) and ``notes`` what was odd.
 
-    ``path`` is a file, or ``-`` for standard input.
+    ``path`` is a file, or ``-`` for standard input. ``tail``: read only so many bytes from the end, from the start of a line
+    on; what is a pipe, compressed, or encoded in wider units than bytes is read whole. ``skipped`` are the bytes before what is
+    read, known with the first portion.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, tail: int | None = None) -> None:
         self.path = path
         self.name = "standard input" if path == STDIN else path
         self.size = 0
+        self.skipped = 0
+        self._tail = tail
+        self._whole_as: str | None = None
         self.notes: list[str] = []
 
     def chunks(self) -> Iterator[bytes]:
@@ -47,8 +55,10 @@ class LogSource:
                     head += more
             except OSError as e:
                 raise InputError(f"{self.name}: cannot be read: {_reason(e)}") from None
-            whole = Rejoined(head, raw)
             scheme = scheme_of(head)
+            if self._tail is not None:
+                head = self._to_tail(raw, head, scheme.name if scheme else None)
+            whole = Rejoined(head, raw)
             text = cast(BinaryIO, whole)
             if scheme is not None:
                 try:
@@ -57,6 +67,9 @@ class LogSource:
                     raise InputError(f"{self.name}: {e}") from None
             for data in self._read(text, scheme.name if scheme else None):
                 yield data
+                if self._whole_as is not None and self._tail is not None and self.size > self._tail:
+                    self.notes.append(f"all of the log was read: {self._whole_as}, which cannot be read from its end")
+                    self._whole_as = None
                 if scheme is not None and self.size > max(MAX_UNPACKED, MAX_RATIO * whole.passed):
                     self.notes.append(
                         f"reading stopped after {self.size} bytes: the {scheme.name} file grows more than {MAX_RATIO} times"
@@ -75,6 +88,30 @@ class LogSource:
             raise InputError(f"{self.name}: cannot be read: {_reason(e)}{_hint(self.path, e)}") from None
         except ValueError as e:  # a NUL in the path
             raise InputError(f"{self.name}: cannot be read: {e}") from None
+
+    def _to_tail(self, raw: BinaryIO, head: bytes, scheme: str | None) -> bytes:
+        """Go to where the last bytes of the log begin. What of them was read on the way there; ``head`` where all is to be read."""
+        assert self._tail is not None
+        kind = "it is standard input" if self.path == STDIN else f"it is {scheme} data" if scheme is not None else None
+        encoding = detect_encoding(head)
+        if kind is None and encoding.unit > 1:
+            kind = f"it is {encoding.name.upper()}"
+        try:
+            size = raw.seek(0, SEEK_END) if kind is None else 0
+            if kind is None and size > self._tail:
+                begin = raw.seek(size - self._tail - 1)
+                part = b""
+                while b"\n" not in part[:-1] and len(part) < MAX_LINE_BYTES and (more := raw.read(CHUNK)):
+                    part += more
+                line = part.find(b"\n", 0, -1) + 1 or 1  # within one endless line any place is as good as another
+                self.skipped = begin + line
+                return part[line:]
+            if kind is None:
+                raw.seek(len(head))
+        except OSError:
+            kind = "it is a pipe"
+        self._whole_as = kind
+        return head
 
     def _read(self, whole: BinaryIO, scheme: str | None) -> Iterator[bytes | bytearray]:
         parts = portions(whole)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tbparse.attribute.cascade import Candidate, Tier
+from tbparse.attribute.facts import number_list, show_ranks
 from tbparse.attribute.job import Decision, Job
-from tbparse.model import RootCause
-from tbparse.render.words import call, count, last_part, number_list, rank_numbers, ranks
+from tbparse.render.words import call, count, last_part, rank_numbers
+
+if TYPE_CHECKING:
+    from tbparse.model import RootCause
 
 _WEAK = {
     Tier.BARE: "Only the exception's line is in the log, without its traceback.",
@@ -68,8 +72,8 @@ def effects(job: Job | None) -> list[str]:
         return []
     out = []
     for kind, found in sorted(kinds.items(), key=lambda kv: (-sizes[kv[0]], kv[0])):
-        who = ranks(rank_numbers(found))
-        out.append(f"{sizes[kind]} × {kind}" + (f", {who}" if who else ""))
+        who = show_ranks(rank_numbers(found))
+        out.append(f"{sizes[kind]:,} × {kind}" + (f", {who}" if who else ""))
     rest = len(out) - EFFECT_KINDS
     return out[:EFFECT_KINDS] + ([f"… and {count(rest, 'other kind')}"] if rest > 0 else [])
 
@@ -79,7 +83,9 @@ def _at(c: Candidate) -> str:
     if c.failure.source is None:
         return f"line {line.no}"
     # In a sentence the attempt, the rank and the name are enough; --all has whole paths.
-    return f"line {line.no} of {'/'.join(c.failure.source.replace(chr(92), '/').split('/')[-3:])}"
+    source = c.failure.source.replace("\\", "/")
+    parts = source.split("/")
+    return f"line {line.no} of {source if len(parts) <= 4 else '…/' + '/'.join(parts[-3:])}"
 
 
 def _weakness(cause: Candidate) -> str | None:
@@ -122,7 +128,7 @@ def _effects(others: Sequence[Candidate], cause: Candidate) -> str | None:
     if not found or cause.tier is Tier.EFFECT:
         return None
     first = found[0]
-    who = ranks(rank_numbers(found))
+    who = show_ranks(rank_numbers(found))
     names = sorted({call(c.failure, c.root.link) for c in found})
     what = names[0] if len(names) == 1 else f"{names[0]} and {count(len(names) - 1, 'other kind')}"
     why = "is an effect"
@@ -138,7 +144,7 @@ def _later(others: Sequence[Candidate], cause: Candidate) -> str | None:
         return None
     c = found[-1]
     same = [x for x in found if call(x.failure, x.root.link) == call(c.failure, c.root.link)]
-    who = ranks(rank_numbers(same))
+    who = show_ranks(rank_numbers(same))
     return f"{call(c.failure, c.root.link)}{f' on {who}' if who else ''} ({_at(c)}) came after it."
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tbparse.model import RootCause
-
 if TYPE_CHECKING:
     from tbparse.attribute.job import Job
+    from tbparse.model import RootCause
 
 
 @dataclass(frozen=True, slots=True)

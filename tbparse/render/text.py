@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from tbparse.model import Attempt, RootCause, Site
+from tbparse.attribute.facts import show_ranks
 from tbparse.render.layout import Sheet, Span, cells, cut, short_path, wrap
 from tbparse.render.report import Report
 from tbparse.render.safe import printable
-from tbparse.render.words import call, count, ends, last_part, rank_numbers, ranks
+from tbparse.render.words import call, count, ends, last_part, rank_numbers
+
+if TYPE_CHECKING:
+    from tbparse.model import Attempt, RootCause, Secondary, Site
 
 BANNERS = {
     "real": ("REAL", "bold white on red", "will fail again until something is changed"),
@@ -185,7 +189,7 @@ def _who(report: Report) -> str | None:
     if cause is not None:
         same = [r for r in rank_numbers([cause]) if r != answer.rank]
         if same:
-            parts.append(f"{'the message is of' if elsewhere else 'the same on'} {ranks(same)}")
+            parts.append(f"{'the message is of' if elsewhere else 'the same on'} {show_ranks(same)}")
     return ", ".join(parts) or None
 
 
@@ -226,12 +230,13 @@ def _hidden(report: Report) -> str | None:
     parts += [count(library, "library frame")] if library else []
     others = _others(report)
     if others:
-        parts.append(f"{count(len(others), 'other failure')} ({_kinds(others)}; see --all)")
+        total = sum(s.count for _, s in others)
+        parts.append(f"{count(total, 'other failure')} ({_kinds(others)}; see --all)")
     return ", ".join(parts) or None
 
 
-def _others(report: Report) -> list[tuple[str, int | None]]:
-    """Name and rank of the failures beside this one."""
+def _others(report: Report) -> list[tuple[str, Secondary]]:
+    """The failures beside this one, and what they are called."""
     decision = report.job.decision if report.job is not None else None
     names: dict[int, str] = {}
     own: set[int] = set()
@@ -243,20 +248,21 @@ def _others(report: Report) -> list[tuple[str, int | None]]:
     out = []
     for s in report.answer.secondary:
         if s.line not in own:
-            out.append((last_part(s.exception) if s.exception else names.get(s.line or 0, "no exception"), s.rank))
+            out.append((last_part(s.exception) if s.exception else names.get(s.line or 0, "no exception"), s))
     return out
 
 
-def _kinds(others: list[tuple[str, int | None]]) -> str:
+def _kinds(others: list[tuple[str, Secondary]]) -> str:
     """The other failures by exception, with their ranks."""
-    groups: dict[str, list[int | None]] = {}
-    for name, rank in others:
-        groups.setdefault(name, []).append(rank)
-    shown = sorted(groups.items(), key=lambda kv: -len(kv[1]))
+    groups: dict[str, list[Secondary]] = {}
+    for name, s in others:
+        groups.setdefault(name, []).append(s)
+    sizes = {name: sum(s.count for s in found) for name, found in groups.items()}
+    shown = sorted(groups.items(), key=lambda kv: -sizes[kv[0]])
     out = []
-    for name, where in shown[:3]:
-        who = ranks(r for r in where if r is not None)
-        out.append((f"{len(where)} × " if len(where) > 1 else "") + name + (f" on {who}" if who else ""))
+    for name, found in shown[:3]:
+        who = show_ranks(r for s in found for r in (s.rank, *s.ranks) if r is not None)
+        out.append((f"{sizes[name]:,} × " if sizes[name] > 1 else "") + name + (f" on {who}" if who else ""))
     return "; ".join(out) + (f"; {count(len(shown) - 3, 'other kind')}" if len(shown) > 3 else "")
 
 

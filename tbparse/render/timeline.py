@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from tbparse.attribute.cascade import Candidate, Tier
 from tbparse.attribute.clocks import read_time, scale, time_in
+from tbparse.attribute.facts import show_ranks
 from tbparse.attribute.job import Decision, Job
 from tbparse.attribute.judge import failure_times, in_order
-from tbparse.model import signal_name
 from tbparse.records import Failure, RankExit
 from tbparse.render.layout import Sheet, cut
 from tbparse.render.safe import printable
-from tbparse.render.words import call, count, number_list
+from tbparse.render.words import call, count
+from tbparse.terms import signal_name
 
 ROWS = 40
 """Rows before the rest is counted."""
@@ -160,7 +161,7 @@ def _row(sheet: Sheet, group: Sequence[Event], first: float | None, mark: str) -
         span = f"{known[0]:.1f}" if known and known[-1] - known[0] < 0.1 else f"{known[0]:.1f} to {known[-1]:.1f}" if known else ""
         when = f"{event.sign}{span} s" if known else "time ?"
     numbers = sorted({e.rank for e in group if e.rank is not None})
-    who = f"rank{'s' if len(numbers) > 1 else ''} {number_list(numbers)}" if numbers else ""
+    who = show_ranks(numbers)
     lead = f"  {when:<14} {cut(who, 16):<11} "
     mark = f"← {mark}" if event.cause else ""
     room = sheet.width - len(lead) - (len(mark) + 1 if mark else 0)

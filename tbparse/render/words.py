@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tbparse.model import RootCause, signal_name, signal_number
+from tbparse.terms import signal_name, signal_number
 
 if TYPE_CHECKING:
     from tbparse.attribute.cascade import Candidate
+    from tbparse.model import RootCause
     from tbparse.records import Failure, Link
 
 _KINDS = {
@@ -37,23 +38,6 @@ def call(failure: Failure, link: Link) -> str:
     if failure.signal is None:
         return kind
     return f"{kind} of {signal_name(failure.signal) or f'signal {failure.signal}'}"
-
-
-def number_list(numbers: Iterable[int]) -> str:
-    """``0, 2-4`` for 0, 2, 3, 4."""
-    out: list[list[int]] = []
-    for n in sorted(set(numbers)):
-        if out and n == out[-1][1] + 1:
-            out[-1][1] = n
-        else:
-            out.append([n, n])
-    return ", ".join(str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in out)
-
-
-def ranks(numbers: Iterable[int]) -> str:
-    """``rank 1``, ``ranks 0, 2-4``; empty for none."""
-    found = sorted(set(numbers))
-    return f"rank{'s' if len(found) > 1 else ''} {number_list(found)}" if found else ""
 
 
 def count(n: int, word: str, words: str | None = None) -> str:

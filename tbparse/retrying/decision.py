@@ -11,9 +11,10 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from tbparse.attribute import live
 from tbparse.attribute.origin import PathSettings
 from tbparse.engine import classify
-from tbparse.model import RootCause
+from tbparse.model import Retry, RootCause
 from tbparse.ruleset.match import builtin_rules
 from tbparse.settings import NO_PROJECT, Project, load_project
 
@@ -111,7 +112,28 @@ def retryable(
     project = load_project() if rules is None or paths is None else NO_PROJECT
     rules = rules if rules is not None else rules_in_force(project, profile)
     paths = paths if paths is not None else project.paths
-    return Decision(classify(exc_or_text, returncode=returncode, rules=rules, paths=paths))
+    answer = classify(exc_or_text, returncode=returncode, rules=rules, paths=paths)
+    staged = answer.transient and isinstance(exc_or_text, BaseException) and _staged(exc_or_text)
+    return Decision(not_transient(answer, STAGED) if staged else answer)
+
+
+STAGED = "not called transient: a mock raised it, which it will do again"
+
+
+def not_transient(answer: RootCause, note: str) -> RootCause:
+    """The same answer without its advice to run again, and with a note that says why."""
+    return answer.model_copy(update={"verdict": "unknown", "retry": Retry(), "notes": (*answer.notes, note)})
+
+
+def _staged(exc: BaseException) -> bool:
+    """Whether a mock raised it (``side_effect``): a test that fails by it does not handle what it was told to."""
+    for x in live.everything(exc):
+        tb = x.__traceback__
+        while tb is not None and tb.tb_next is not None:
+            tb = tb.tb_next
+        if tb is not None and tb.tb_frame.f_globals.get("__name__") in ("unittest.mock", "mock.mock"):
+            return True
+    return False
 
 
 def rules_in_force(project: Project, profile: str | None = None) -> RuleSet:

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import get_args
 
-from tbparse.model import Category
 from tbparse.ruleset.match import default_retry
 from tbparse.ruleset.pack import read_dir
 from tbparse.ruleset.schema import Matcher, Rule
 from tbparse.ruleset.store import rules_dir
+from tbparse.terms import Category
 
 MEANINGS: dict[str, str] = {
     "user-code": "the program's own logic, types, names",

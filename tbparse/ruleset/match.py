@@ -9,21 +9,28 @@ from __future__ import annotations
 
 import builtins
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tbparse.model import Retry, Scalar, signal_name
 from tbparse.records import Failure, Link
 from tbparse.ruleset import patterns
+from tbparse.ruleset.patterns import MIN_LITERAL
+from tbparse.terms import Scalar, signal_name
+from tbparse.text.needles import Haystack
 from tbparse.text.quotes import mentioned, quoted
 
 if TYPE_CHECKING:
+    from tbparse.model import Retry
     from tbparse.ruleset.schema import SiteFile
 
 MAX_MESSAGE_CHARS = 32_768
 """Longer messages are searched in their head and tail."""
+SHORT_MESSAGE = 400
+"""In messages up to this length literals are looked up by where they begin, in longer ones they are searched."""
 
 
 @dataclass(slots=True)
@@ -43,25 +50,39 @@ class Evidence:
         self.texts = texts
 
     @cached_property
-    def blob(self) -> str:
-        return "\n".join(self.texts)
+    def words(self) -> Haystack:
+        return Haystack(self.texts)
 
     @cached_property
-    def lower(self) -> str:
-        return self.blob.lower()
+    def lower(self) -> Haystack:
+        return Haystack(map(str.lower, self.texts))
+
+    @cached_property
+    def _starts(self) -> tuple[list[int], list[int]]:
+        """Where each text begins in :attr:`words` and in :attr:`lower`."""
+        exact, lower = (map(len, self.texts), map(len, map(str.lower, self.texts)))
+        return tuple(list(accumulate(map((1).__add__, sizes), initial=0)) for sizes in (exact, lower))  # type: ignore[return-value]
+
+    def _holding(self, hay: str, literals: Sequence[str], starts: Sequence[int]) -> list[int]:
+        """Indices of the texts that hold one of the literals, in order."""
+        found: set[int] = set()
+        for literal in literals:
+            at = hay.find(literal)
+            while at >= 0:
+                i = bisect_right(starts, at) - 1
+                found.add(i)
+                at = hay.find(literal, starts[i + 1])
+        return sorted(found)
 
     def find(self, pattern: str, literals: Sequence[str] | None, caseless: bool) -> tuple[int, Any] | None:
         """Index and match of the first line that the pattern matches. Raises TimeoutError."""
-        hay = self.lower if caseless else self.blob
         if literals is not None:
-            if not any(x in hay for x in literals):
-                return None
-            for i, text in enumerate(self.texts):
-                shown = text.lower() if caseless else text
-                if any(x in shown for x in literals):
-                    m = patterns.search(pattern, text)
-                    if m is not None and not mentioned(text, m.start()):
-                        return i, m
+            hay = self.lower if caseless else self.words
+            there = [x for x in literals if hay.holds(x)]
+            for i in self._holding(hay.text, there, self._starts[caseless]) if there else ():
+                m = patterns.search(pattern, self.texts[i])
+                if m is not None and not mentioned(self.texts[i], m.start()):
+                    return i, m
             return None
         for i, text in enumerate(self.texts):
             m = patterns.search(pattern, text)
@@ -163,24 +184,48 @@ class _Index:
         return exact, lower, free
 
     @cached_property
+    def _by_start(self) -> tuple[dict[str, list[tuple[str, int]]], dict[str, list[tuple[str, int]]]]:
+        """The literals of :attr:`_by_literal` by their first characters."""
+        exact, lower, _ = self._by_literal
+        return _by_start(exact), _by_start(lower)
+
+    def _hits(self, message: str, low: str) -> set[int]:
+        """Matchers of which a literal stands in the message."""
+        if len(message) > SHORT_MESSAGE:
+            exact, lower, _ = self._by_literal
+            return {i for x, i in exact if x in message} | {i for x, i in lower if x in low}
+        hits: set[int] = set()
+        for text, starts in zip((message, low), self._by_start, strict=True):
+            for at in range(len(text) - MIN_LITERAL + 1) if starts else ():
+                for literal, i in starts.get(text[at : at + MIN_LITERAL], ()):
+                    if text.startswith(literal, at):
+                        hits.add(i)
+        return hits
+
+    @cached_property
     def _by_kind(self) -> dict[tuple[str, bool], list[int]]:
         return {}
 
     def select(self, message: str, low: str, failure: Failure) -> Iterator[Matcher]:
         """Those that may fit, in the order in which they were added; ``low`` is the message in lower case."""
-        exact, lower, free = self._by_literal
+        _, _, free = self._by_literal
         key = failure.kind, failure.signal is not None
         fits = self._by_kind.get(key)
         if fits is None:
             fits = self._by_kind[key] = [i for i in free if _may_fit(self.matchers[i][1], *key)]
-        hits = {i for x, i in exact if x in message}
-        if lower:
-            hits.update(i for x, i in lower if x in low)
+        hits = self._hits(message, low)
         if hits:
             hits.update(fits)
             fits = sorted(hits)
         for i in fits:
             yield self.matchers[i]
+
+
+def _by_start(literals: Iterable[tuple[str, int]]) -> dict[str, list[tuple[str, int]]]:
+    out: dict[str, list[tuple[str, int]]] = {}
+    for literal, i in literals:
+        out.setdefault(literal[:MIN_LITERAL], []).append((literal, i))
+    return out
 
 
 def _may_fit(m: dict[str, Any], kind: str, signalled: bool) -> bool:
@@ -451,7 +496,16 @@ def _convert(text: str, kind: str) -> Scalar | tuple[Scalar, ...]:
 
 def default_retry(verdict: str) -> Retry:
     """What to do where the rule does not say: a transient failure is tried again a few times, anything else is not."""
-    return Retry(action="retry", delay_s=30.0, max=3) if verdict == "transient" else Retry()
+    from tbparse.model import Retry
+
+    return Retry(**retry_values(None, verdict))
+
+
+def retry_values(retry: dict[str, Any] | None, verdict: str) -> dict[str, Any]:
+    """What a rule says of trying again, or :func:`default_retry` where it does not say, as values of the answer's ``retry``."""
+    if not retry and verdict == "transient":
+        return {"action": "retry", "delay_s": 30.0, "max": 3}
+    return {"action": "stop", "delay_s": 0.0, "max": 0, **(retry or {})}
 
 
 def builtin_rules(profile: str = "job") -> RuleSet:

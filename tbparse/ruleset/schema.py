@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, field_validator, model_validator
 
-from tbparse.model import Category, Retry, Scalar
+from tbparse.model import Retry
 from tbparse.ruleset.patterns import PatternError, check_pattern, group_names
+from tbparse.terms import Category, Scalar
 
 RuleVerdict = Literal["transient", "real", "unknown"]
 Stability = Literal["experimental", "test", "stable"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from tbparse.model import Category, Verdict
+from tbparse.terms import Category, Verdict
 
 NETWORK_LIBRARIES = frozenset({
     "aiobotocore", "aiohttp", "aioredis", "amqp", "anyio", "asyncpg", "asyncssh", "azure", "boto3", "botocore",

@@ -72,7 +72,12 @@ class Segmenter:
         self._after_left = 0
         self._history = b""  # the last lines before _offset, since the last block
         self.total = 0
+        self._skipped = 0
         self.cut_lines = 0
+
+    def skip(self, size: int) -> None:
+        """The log has so many bytes before what will be fed. Lines are counted from there on."""
+        self._skipped = size
 
     def feed(self, data: bytes | bytearray) -> list[Block]:
         """Blocks that are complete after these bytes. They are not kept: a buffer may be filled anew for the next call."""
@@ -92,7 +97,7 @@ class Segmenter:
             data = bytes(self._start)
             self._begin(data)
             body = data[self.encoding.bom :]
-            return [Block(body, self.encoding.bom, 1, True)] if body else []
+            return [Block(body, self._skipped + self.encoding.bom, 1, True)] if body else []
         out: list[Block] = []
         if self._carry:
             last, self._carry = self._carry, bytearray()
@@ -108,7 +113,7 @@ class Segmenter:
         self.encoding = detect_encoding(bytes(head[:4]))
         self._started = True
         self._start = bytearray()
-        self._offset = self.encoding.bom
+        self._offset = self._skipped + self.encoding.bom
         if not self._everything and self.encoding.unit == 1 and len(head) > self._small:
             self._scanner = make_scanner(self._words, backend=self._backend)
 

@@ -25,6 +25,8 @@ READ_LAST = 2 * 1024 * 1024
 """So many bytes of blocks wait for the log's end, and are read then."""
 MAX_SEEN = 200_000
 """So many different lines are remembered; then all are forgotten, and read anew."""
+PLAIN_FIRST = 256 * 1024
+"""So many bytes are searched for numbers by a plain pattern: hyperscan takes longer to compile it than most logs to search."""
 MAX_CONTEXT = 400
 """So much of a line goes with a number that means something."""
 
@@ -124,16 +126,20 @@ def _ends(line: bytes) -> bytes:
 
 def _number_finder() -> Callable[[bytes], Iterable[int]]:
     """Finds where the numbers that mean something begin."""
-    hyperscan = load_hyperscan()
-    if hyperscan is None:
-        pattern = re.compile(_MEANT)
-        return lambda raw: [m.end() - 1 for m in pattern.finditer(raw)]
-    database = _database(hyperscan)
-    scratch = hyperscan.Scratch(database)  # of its own: logs of one job are read side by side
+    pattern = re.compile(_MEANT)
+    left, scratch = PLAIN_FIRST, None
 
     def find(raw: bytes) -> Iterable[int]:
+        nonlocal left, scratch
+        left -= len(raw)
+        hyperscan = load_hyperscan() if left < 0 else None
+        if hyperscan is None:
+            return [m.end() - 1 for m in pattern.finditer(raw)]
+        if scratch is None:
+            scratch = hyperscan.Scratch(_database(hyperscan))  # of its own: logs of one job are read side by side
         found: set[int] = set()
-        database.scan(raw, match_event_handler=lambda _id, _from, to, _flags, _context: found.add(to - 1), scratch=scratch)
+        on_match = lambda _id, _from, to, _flags, _context: found.add(to - 1)  # noqa: E731
+        _database(hyperscan).scan(raw, match_event_handler=on_match, scratch=scratch)
         return sorted(found)
 
     return find

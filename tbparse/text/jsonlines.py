@@ -125,8 +125,10 @@ def _fields(text: str) -> tuple[list[str], str | None, Tags, str] | None:
         return None
     texts = [data[k] for k in _TEXT_FIELDS if isinstance(data.get(k), str)][:1]
     inner = data.get("record") if isinstance(data.get("record"), dict) else None
-    if not any(t.strip() for t in texts) and inner and isinstance(inner.get("message"), str):
-        texts = [inner["message"]]
+    if not any(t.strip() for t in texts):
+        # loguru, Google Cloud's agents and tracing put the line's text one level down
+        deeper = (v for k in ("record", "jsonPayload", "fields") if isinstance(v := data.get(k), dict))
+        texts = next(([t] for v in deeper if (t := _first(v, _TEXT_FIELDS))), texts)
     if not any(_HEADER in t for t in texts):
         trace = _trace(data)
         if trace:

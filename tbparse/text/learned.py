@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tbparse.records import NO_TAGS, Line, Tags, merge_tags
-from tbparse.text.prefixes import strip_prefixes
+from tbparse.records import NO_TAGS, Line, Tags, merge_tags, number_of, shape_of, text_of
+from tbparse.text.prefixes import Stripped, ends_prefixes, strip_prefixes
 
 MOST = 0.9
 """Share of the filled lines before which a label must stand to be believed for the block as a whole."""
-MAX_LABEL = 100
+MAX_LABEL = 160
 _SAMPLE = 400
 
 # Lines that open a failure, in whatever dialect: what stands before them is a prefix if it comes again below.
@@ -41,6 +41,7 @@ _NUMBER = re.compile(r"\d+")
 _CLOCKS = re.compile(r"\d+[:.]\d+(?:[:.,]\d+)*")
 _RANK_WORD = re.compile(r"(?:^|[^A-Za-z])(?:rank|r|R|RANK)[ =:#-]?(\d+)(?![\w.])")
 _LOCAL_WORD = re.compile(r"(?:local_rank|local|l|LOCAL_RANK)[ =:#-]?(\d+)(?![\w.])")
+_RANK_ENDS = "]: "
 _NO_LEAD = ("Original", "traceback :", "raise", "=", "(", '"', "'", "#", "│", "Exception")
 
 
@@ -48,12 +49,21 @@ def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
     """Take all prefixes off a block of lines. Also returns the log level of each line that had one, by index."""
     out = list(lines)
     levels: dict[int, str] = {}
-    for i, line in enumerate(out):
-        if line.text and line.text[0] not in " \t":
-            _certain(out, levels, i)
-    begun = len({line.no for line in out})
+    ranks: dict[str, Stripped] = {}
+    for i, text in enumerate(map(text_of, lines)):
+        if not text or text[0] in " \t":
+            continue
+        if text.startswith("[rank"):  # most lines of a job's console: what comes again is not read again
+            head, end, rest = text.partition(_RANK_ENDS)
+            known = ranks.get(head) or _of_rank(ranks, head, end)
+            line = lines[i]
+            if known.shape and line.tags is NO_TAGS and not (line.shape or line.stream) and ends_prefixes(rest):
+                out[i] = Line(line.no, line.start, line.end, rest, known.shape, known.stream, known.tags)
+                continue
+        _certain(out, levels, i)
+    begun = len(set(map(number_of, out)))
     for _ in range(2):
-        texts = [line.text for line in out]
+        texts = list(map(text_of, out))
         begins = texts
         if begun < len(out):
             begins = [line.text for k, line in enumerate(out) if k == 0 or line.no != out[k - 1].no]
@@ -74,13 +84,22 @@ def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
     return out, levels
 
 
+def _of_rank(ranks: dict[str, Stripped], head: str, end: str) -> Stripped:
+    """What ``[rank0]: `` says, where that is one prefix and nothing more; else something without a shape."""
+    said = strip_prefixes(head + end)
+    if said.shape != "rank" or said.text:
+        return said._replace(shape="")
+    return ranks.setdefault(head, said)
+
+
 def _certain(out: list[Line], levels: dict[int, str], i: int) -> None:
     """Take the certain prefixes off line ``i``, in place."""
     line = out[i]
     s = strip_prefixes(line.text)
     if s.shape:
         shape = f"{line.shape}+{s.shape}" if line.shape else s.shape
-        out[i] = Line(line.no, line.start, line.end, s.text, shape, line.stream + s.stream, merge_tags(s.tags, line.tags))
+        tags = s.tags if line.tags is NO_TAGS else merge_tags(s.tags, line.tags)
+        out[i] = Line(line.no, line.start, line.end, s.text, shape, line.stream + s.stream, tags)
         if s.level:
             levels[i] = s.level
 
@@ -132,7 +151,7 @@ def learn(texts: Sequence[str], begins: Sequence[str] | None = None) -> list[re.
     ``begins`` are the texts that stand at the start of a line of the log: a carriage return, as bars print it,
     starts a text that has no prefix.
     """
-    filled = [t for t in (texts if begins is None else begins) if t.strip()]
+    filled = list(filter(str.strip, texts if begins is None else begins))
     if len(filled) < 2:
         return []
     label = _numbers(filled) or _label(filled) or _names(filled)
@@ -224,7 +243,9 @@ def _label(filled: Sequence[str]) -> re.Pattern[str] | None:
     head = Counter(_mask(t.split(None, 1)[0]) for t in sample[:24])
     if head.most_common(1)[0][1] < 0.6 * min(24, len(sample)):
         return None
-    firsts = Counter(_mask(t.split(None, 1)[0]) for t in sample)
+    firsts: Counter[str] = Counter()
+    for first, often in Counter(t.split(None, 1)[0] for t in sample).items():
+        firsts[_mask(first)] += often
     token, count = firsts.most_common(1)[0]
     if count < MOST * len(sample) or len(sample) < 3 or _WORDS.match(token) or _NOT_NAMES.search(token.strip("[]():")):
         return None
@@ -245,6 +266,7 @@ def _label(filled: Sequence[str]) -> re.Pattern[str] | None:
             or often < MOST * sum(1 for t in rows if len(t.split()) > taken)
             or _WORDS.match(word)
             or (grouped and not word.strip("|+"))
+            or (not word.strip("│") and any("╭" in t for t in sample))  # the border of a box
         ):
             break
         taken += 1
@@ -296,6 +318,8 @@ def _read(prefix: str) -> tuple[str, Tags]:
 
 def _dedent(out: list[Line]) -> None:
     """Blanks before every line are a prefix too: take off what all lines share, by kind of prefix, in place."""
+    if len(set(map(shape_of, out))) == 1 and any(t and t[0] not in " \t" for t in map(text_of, out)):
+        return
     least: dict[str, int] = {}
     counts: Counter[str] = Counter()
     for line in out:

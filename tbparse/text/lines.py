@@ -10,16 +10,17 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, repeat
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tbparse.records import Line
+from tbparse.records import NO_TAGS, Line
 
 # ECMA-48: CSI sequences, OSC strings (titles, hyperlinks), and the two-byte escapes.
 _ANSI = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 # Colour codes whose escape character was lost on the way (a pasted log): only where a reset stands beside them.
 _BARE_COLOUR = re.compile(r"\[\d{1,2}(?:;\d{1,3})*m")
+_LOST_ESCAPE = re.compile(r"\[(?:0|39)m")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u200b\ufeff]")
 _CONTROL_BYTES = bytes(x for x in range(32) if x not in (9, 10, 13)) + b"\x7f"
 
@@ -79,10 +80,10 @@ def split_block(raw: bytes, offset: int, first_no: int, encoding: Encoding = UTF
     plain = raw.isascii()
     lines: list[Line] = []
     position, number = offset, first_no
-    dirty = not plain or "[0m" in text or "[39m" in text or not _tidy(raw)
+    dirty = not plain or ("[" in text and _LOST_ESCAPE.search(text) is not None) or not _tidy(raw)
     if not dirty and "\r" not in text:
         pieces = text.split("\n")
-        if len(max(pieces, key=len)) <= MAX_LINE_CHARS:
+        if max(map(len, pieces)) <= MAX_LINE_CHARS:
             if len(pieces) > 1 and not pieces[-1]:
                 pieces.pop()
             return _plain_lines(pieces, position, number)
@@ -104,14 +105,26 @@ def split_block(raw: bytes, offset: int, first_no: int, encoding: Encoding = UTF
 def _plain_lines(pieces: Sequence[str], position: int, number: int) -> list[Line]:
     """Lines of ASCII text that holds nothing to clean, as most logs are."""
     count = len(pieces)
-    sizes = [len(piece) for piece in pieces]
-    starts = [at + k for k, at in enumerate(accumulate(sizes[:-1], initial=position))]
-    return list(map(Line, range(number, number + count), starts, map(add, starts, sizes), map(str.rstrip, pieces)))
+    sizes = list(map(len, pieces))
+    starts = list(accumulate(map((1).__add__, sizes[:-1]), initial=position))
+    fields = zip(
+        range(number, number + count),
+        starts,
+        map(add, starts, sizes),
+        map(str.rstrip, pieces),
+        repeat(""),
+        repeat(""),
+        repeat(NO_TAGS),
+        strict=False,
+    )
+    # Line's own constructor is a Python function, and takes three times as long.
+    make: Any = tuple.__new__
+    return list(map(make, repeat(Line), fields))
 
 
 def _tidy(raw: bytes) -> bool:
     """True when no control character is inside, so that no line needs cleaning."""
-    return len(raw.translate(None, _CONTROL_BYTES)) == len(raw)
+    return _CONTROL_BYTES.translate(None, raw) == _CONTROL_BYTES
 
 
 def _split_returns(piece: str, position: int, number: int, raw: bytes | None) -> list[Line]:

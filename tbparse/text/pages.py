@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from tbparse.records import NO_TAGS, Line, merge_tags
+from tbparse.records import NO_TAGS, Line, merge_tags, stream_of, text_of
 from tbparse.text.blocks import Block
 from tbparse.text.jsonlines import expand
 from tbparse.text.learned import strip_block
@@ -13,6 +13,7 @@ from tbparse.text.lines import UTF8, Encoding, split_block
 from tbparse.text.prefixes import strip_prefixes
 
 MAX_STREAMS = 4096
+_BYTES = bytes(range(256))
 
 
 class StreamLines(NamedTuple):
@@ -26,30 +27,36 @@ class StreamLines(NamedTuple):
 def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
     """The block's lines by writer. Lines without an identifying prefix are the writer ``""``."""
     lines = split_block(block.raw, block.offset, block.first_no, encoding)
-    if b"File &quot;" in block.raw:
+    absent = _BYTES.translate(None, block.raw)  # to look for a text takes longer than to know that it cannot be there
+    if b"&" not in absent and b"File &quot;" in block.raw:
         import html  # a web page's copy is rare, and its table of entities is large
 
         lines = [x._replace(text=html.unescape(x.text)) if "&" in x.text else x for x in lines]
-    quoted = b'{"' in block.raw or b"last):\\n" in block.raw or b'": "Traceback' in block.raw or encoding.unit > 1
-    if b"err P " in block.raw or b"out P " in block.raw:
+    quoted = (
+        encoding.unit > 1
+        or (b"{" not in absent and b'{"' in block.raw)
+        or (b"\\" not in absent and b"last):\\n" in block.raw)
+        or b'": "Traceback' in block.raw
+    )
+    if b"P" not in absent and (b"err P " in block.raw or b"out P " in block.raw):
         lines = _completed(lines, block)
     stripped, levels = (_unpacked(lines) if quoted else None) or strip_block(lines)
     again = _unpacked(stripped) if quoted else None  # JSON behind a collector's own prefix
     if again is not None:
         stripped, levels = again
-    if b"%|" in block.raw:
+    if b"%" not in absent and b"%|" in block.raw:
         stripped, levels = _unbarred(stripped, levels)
     if b"(most recent call last): " in block.raw:
         stripped, levels = _unglued(stripped, levels)
-    filed = [x.text for x in stripped if 'File "' in x.text]
-    whole = len(_WHOLE_FILE.findall("\n".join(filed))) == len(filed)
+    filed = [text for text in map(text_of, stripped) if 'File "' in text]
+    whole = all(map(_WHOLE_FILE.match, filed))
     if not whole and any(_MERGED.match(x) for x in filed if not x.lstrip(" |>+").startswith("File")):
         stripped, levels = _unglued(stripped, levels)
         filed = [x.text for x in stripped if 'File "' in x.text]
     width = _wrap_width(stripped) if not whole and any(map(_is_torn, filed)) else 0
     if width:
         stripped, levels = _unwrapped(stripped, levels, width)
-    if not any(line.stream for line in stripped):
+    if not any(map(stream_of, stripped)):
         return [StreamLines("", stripped, levels)]
     by_stream: dict[str, StreamLines] = {}
     last: Line | None = None
@@ -65,7 +72,7 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
                 page = by_stream.setdefault("", StreamLines("", [], {}))
             else:
                 page = by_stream[key] = StreamLines(key, [], {})
-        if i in levels:
+        if levels and i in levels:
             page.levels[len(page.lines)] = levels[i]
         page.lines.append(line)
     return list(by_stream.values())
@@ -123,7 +130,7 @@ def _unbarred(lines: list[Line], levels: dict[int, str]) -> tuple[list[Line], di
 
 
 # A File line as the interpreter prints it: nothing before it, nothing torn off behind its path.
-_WHOLE_FILE = re.compile(r'^ {2,4}File "[^"\n]+", line \d', re.MULTILINE)
+_WHOLE_FILE = re.compile(r' {2,4}File "[^"\n]+", line \d')
 _FILE_STARTS = ('  File "', '   File "', '    File "')
 
 

@@ -19,32 +19,87 @@ _LEVEL = r"(?:TRACE|DEBUG|INFO|SUCCESS|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|
 _LEVEL_ANY = r"(?i:trace|debug|info|success|notice|warn|warning|error|critical|fatal|exception)"
 
 
+class _Said(NamedTuple):
+    """What one prefix says: its name, the key of the writer, and what it tells of the line."""
+
+    shape: str
+    stream: str
+    tags: Tags
+    level: str | None
+
+
+_MAX_KNOWN = 4096
+_INFO = re.compile(r"(\w+)=([^\s,()]+)")
+
+
 class _Kind:
-    """One prefix. ``identity``: it says who writes (and so belongs to the stream), or only when and how.
+    """One prefix. ``identity``: it says who writes (and so belongs to the stream), or only when and how. ``needs`` is a text that
+    a line must have for it.
 
     The pattern is compiled when a line first begins in a way that could be it.
     """
 
-    __slots__ = ("_compiled", "identity", "name", "source")
+    __slots__ = ("_known", "compiled", "identity", "name", "needs", "source")
 
-    def __init__(self, name: str, source: str, identity: bool) -> None:
-        self.name, self.source, self.identity = name, source, identity
-        self._compiled: re.Pattern[str] | None = None
+    def __init__(self, name: str, source: str, identity: bool, needs: str) -> None:
+        self.name, self.source, self.identity, self.needs = name, source, identity, needs
+        self.compiled: re.Pattern[str] | None = None
+        self._known: dict[str, _Said] = {}
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        if self._compiled is None:
-            self._compiled = re.compile(self.source)
-        return self._compiled
+        self.compiled = re.compile(self.source)
+        return self.compiled
+
+    def said(self, m: re.Match[str]) -> _Said:
+        """What this prefix says. A writer's prefix comes again on each of its lines, so it is kept."""
+        said = self._known.get(m[0])
+        if said is None:
+            said = self._read(m)
+            if self.identity:
+                if len(self._known) >= _MAX_KNOWN:
+                    self._known.clear()
+                self._known[m[0]] = said
+        return said
+
+    def _read(self, m: re.Match[str]) -> _Said:
+        rank = local_rank = host = process = time = level = None
+        d = m.groupdict()
+        for key, value in d.items():
+            if not value:
+                continue
+            if key == "time":
+                time = value
+            elif key.startswith("level"):
+                level = value
+            elif key == "host":
+                host = value
+            elif key == "process":
+                process = value
+            elif key == "rank":
+                rank = int(value)
+            elif key == "local_rank":
+                local_rank = int(value)
+            elif key == "info":
+                for name, told in _INFO.findall(value):
+                    if name == "rank" and told.isdigit():
+                        rank = int(told)
+                    elif name in ("ip", "node", "addr"):
+                        host = told
+        stream = ""
+        if self.identity:  # who writes, never when: a clock in the key would make every second a writer of its own
+            stream = "".join(f"[{v.strip()}]" for k, v in d.items() if v and k not in ("time", "level"))
+        tags = Tags(rank, local_rank, host, process, time)
+        return _Said(self.name, stream, tags, level)
 
 
-def _k(name: str, pattern: str, identity: bool = False) -> _Kind:
-    return _Kind(name, pattern, identity)
+def _k(name: str, pattern: str, identity: bool = False, needs: str = "") -> _Kind:
+    return _Kind(name, pattern, identity, needs)
 
 
-_RANK = _k("rank", r"\[rank ?:? ?(?P<rank>\d+)\]:? ?", True)
+_RANK = _k("rank", r"\[rank ?:? ?(?P<rank>\d+)\]:? ?", True, "[rank")
 _ROLE = _k("role", r"\[(?P<role>(?!rank|gw)[A-Za-z_][A-Za-z_.-]*?)(?P<local_rank>\d+)\]:", True)
-_MPIRUN = _k("mpirun", r"\[(?:\d+,(?:mpirank:)?)?(?P<rank>\d+)(?:,(?P<host>[\w.-]+))?\]<std(?:err|out|diag)>: ?", True)
+_MPIRUN = _k("mpirun", r"\[(?:\d+,(?:mpirank:)?)?(?P<rank>\d+)(?:,(?P<host>[\w.-]+))?\]<std(?:err|out|diag)>: ?", True, "]<std")
 _BRACKET_TIME = _k(
     "time",
     rf"\[(?P<time>\d{{4}}[-/]\d\d[-/]\d\d[ T]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?|{_CLOCK}|\w{{3}} {_MONTH} [ \d]\d {_CLOCK} \d{{4}}"
@@ -56,7 +111,7 @@ _BRACKET_LEVEL = _k(
 )
 _TAG = _k("tag", r"\[[a-z][\w.-]*\] (?=\d{4}-\d\d-\d\d)")
 _GREP = _k("grep", r"[\w./-]+\.(?:out|log|txt|err):\d+:")
-_LOGGED_FILE = _k("file", r"\[[\w./-]+\.py:\d+(?::\w+)?\] ")
+_LOGGED_FILE = _k("file", r"\[[\w./-]+\.py:\d+(?::\w+)?\] ", needs=".py:")
 _RAY = _k(
     "actor",
     r"\((?P<process>[^()\s,]+(?: [^()\s=,]+)?)(?P<info>(?:[ ,]+(?:rank|pid|ip|node|addr|actor_id)=[^\s,()]+)+)\)(?: \[repeated [^\]]*\])? ?",
@@ -71,7 +126,7 @@ _EPOCH = _k("time", r"(?P<time>1[5-9]\d{8}(?:\.\d+)?|2[0-2]\d{8}(?:\.\d+)?)(?: |
 _GITLAB = _k("section", r"\d\d[OE][+ ]?")
 _SYSLOG_ISO = _k("syslog", r"(?P<host>[\w.-]+) (?P<process>[\w./@-]+)\[(?P<pid>[\w.]+)\]: ?", True)
 _HEROKU = _k("dyno", r"(?P<process>(?:app|heroku)\[[\w.]+\]): ?", True)
-_PID_RANK = _k("pid", r"(?P<pid>\d+)[ :]+(?=\[rank\d+\]:)")
+_PID_RANK = _k("pid", r"(?P<pid>\d+)[ :]+(?=\[rank\d+\]:)", needs="[rank")
 _GLOG = _k("glog", rf"(?P<level>[EWIFCDV])(?P<time>\d{{4}} {_CLOCK}) +(?P<pid>\d+) (?P<file>[^\s\]]+:\d+)\](?: |$)")
 _VLLM = _k("vllm", rf"(?P<level>{_LEVEL}) (?P<time>\d\d-\d\d {_CLOCK}) (?P<file>(?:\[[^\]\s]+:\d+\]|[^\s\]]+:\d+\]))(?: |$)")
 _SYSLOG = _k(
@@ -80,11 +135,11 @@ _SYSLOG = _k(
     True,
 )
 _BASIC = _k("basic", rf"(?P<level>{_LEVEL}):(?P<logger>[A-Za-z_][\w.]*):(?!//)")
-_STD = _k("std", r"(?:stderr|stdout)(?: [FP])?(?:: |:$| \| )", False)
-_CRI = _k("cri", r"(?:stderr|stdout) [FP](?: |$)", False)
-_COMPOSE = _k("compose", r"(?P<process>[A-Za-z][\w.-]*?[-_]\d+) +\| ?", True)
+_STD = _k("std", r"(?:stderr|stdout)(?: [FP])?(?:: |:$| \| )", needs="std")
+_CRI = _k("cri", r"(?:stderr|stdout) [FP](?: |$)", needs="std")
+_COMPOSE = _k("compose", r"(?P<process>[A-Za-z][\w.-]*?[-_]\d+) +\| ?", True, " |")
 _BUILDKIT = _k("buildkit", r"#\d+ \d+\.\d+(?: |$)")
-_STERN = _k("pod", r"\[?pod/(?P<process>[\w.-]+)/[\w.-]+\]?(?: |$)", True)
+_STERN = _k("pod", r"\[?pod/(?P<process>[\w.-]+)/[\w.-]+\]?(?: |$)", True, "pod/")
 _LOG_TAIL = _k(
     "format",
     rf"[-|] ?(?:(?P<name1>[\w.:-]+) ?[-|] ?)?(?P<level>{_LEVEL_ANY}) *[-|:](?: ?[\w.<>:-]+:\d+ ?[-|])? ?(?:[\w.<>-]+ \| )?"
@@ -127,9 +182,7 @@ class Stripped(NamedTuple):
 
 def strip_prefixes(text: str) -> Stripped:
     """Take the certain prefixes off one cleaned line."""
-    shape: list[str] = []
-    stream: list[str] = []
-    rank = local_rank = host = process = time = level = None
+    found: list[_Said] = []
     after_time = False
     for _ in range(_MAX_STACK):
         if not text:
@@ -144,38 +197,48 @@ def strip_prefixes(text: str) -> Stripped:
             break
         else:
             kinds = _BY_CHAR.get(first, _COMPOSE_ONLY)
-            if not shape and any(x in text[:160] for x in (".out:", ".log:", ".err:", ".txt:")):
+            if not found and _may_be_grepped(text[:160]):
                 kinds = (*kinds, _GREP)
         for kind in kinds:
-            m = kind.pattern.match(text)
+            if kind.needs not in text:
+                continue
+            m = (kind.compiled or kind.pattern).match(text)
             if m is None:
                 continue
-            d = m.groupdict()
-            if d.get("rank") is not None:
-                rank = int(d["rank"])
-            if d.get("local_rank") is not None:
-                local_rank = int(d["local_rank"])
-            info = d.get("info")
-            if info:
-                for key, value in re.findall(r"(\w+)=([^\s,()]+)", info):
-                    if key == "rank" and value.isdigit():
-                        rank = int(value)
-                    elif key in ("ip", "node", "addr"):
-                        host = value
-            host = d.get("host") or host
-            process = d.get("process") or process
-            time = time or d.get("time")
-            for name in ("level", "level2", "level3", "level4", "level5"):
-                if d.get(name):
-                    level = d[name]
-            shape.append(kind.name)
-            if kind.identity:  # who writes, never when: a clock in the key would make every second a writer of its own
-                stream.append("".join(f"[{v.strip()}]" for k, v in d.items() if v and k not in ("time", "level")))
+            found.append(kind.said(m))
             text = text[m.end() :]
             after_time = kind.name in ("time", "glog", "vllm") or (after_time and kind.name == "level")
             break
         else:
             break
-    if not shape:
+    if not found:
         return Stripped(text, "", "", NO_TAGS, None)
-    return Stripped(text, "+".join(shape), "".join(stream), Tags(rank, local_rank, host, process, time), level)
+    if len(found) == 1:
+        return Stripped(text, *found[0])
+    return _together(text, found)
+
+
+def ends_prefixes(text: str) -> bool:
+    """Whether it is plain, without trying the patterns, that what stands behind a prefix begins with no further one."""
+    first = text[:1]
+    if first in _FAST_PLAIN or not first:
+        return True
+    # Of what begins with a small letter each has a text of its own.
+    return "a" <= first <= "z" and " |" not in text and "std" not in text and "pod/" not in text
+
+
+def _may_be_grepped(head: str) -> bool:
+    return ".out:" in head or ".log:" in head or ".err:" in head or ".txt:" in head
+
+
+def _together(text: str, found: Sequence[_Said]) -> Stripped:
+    """What several prefixes say: the last word holds, but for the time, of which the first one is the nearest to the writer."""
+    rank = local_rank = host = process = time = level = None
+    for said in found:
+        tags = said.tags
+        rank = rank if tags.rank is None else tags.rank
+        local_rank = local_rank if tags.local_rank is None else tags.local_rank
+        host, process = tags.host or host, tags.process or process
+        time, level = time or tags.time, said.level or level
+    shape, stream = "+".join(x.shape for x in found), "".join(x.stream for x in found)
+    return Stripped(text, shape, stream, Tags(rank, local_rank, host, process, time), level)
