@@ -9,9 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from inputs import FLOODS, ROOT, flood, write_log
+from inputs import FAILURE, FLOODS, ROOT, flood, healthy, write_log
+from peers import peers
 
 PAGE = ROOT / "docs" / "performance.md"
 PLOT = ROOT / "docs" / "performance.svg"
@@ -105,6 +108,28 @@ def sizes(
         points.append((size, {k: size / statistics.median(v) for k, v in times.items()}, memory))
         print("\n".join(lines[-8:]), flush=True)
     return lines, points
+
+
+def by_peers(megabytes: float, rounds: int) -> list[str]:
+    """Peers read a log that is in memory as text, and so does tbparse here, for once."""
+    from tbparse.engine import classify
+
+    text = (healthy() * int(megabytes + 1))[: int(megabytes * 1e6)].decode() + "\n" + FAILURE.decode()
+    contenders: dict[str, Callable[[str], object]] = {"tbparse": classify}
+    for name, read in peers().items():
+        with suppress(ValueError):  # some want a traceback and nothing else
+            read(FAILURE.decode() + text[-5000:])
+            read(text[:5000] + FAILURE.decode())
+            contenders[name] = read
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, read in contenders.items():
+            start = time.perf_counter()
+            read(text)
+            times[name].append(time.perf_counter() - start)
+    rows = table(f"{megabytes:g} MB of text in memory, the failure at the end", times, megabytes)
+    print("\n".join(rows), flush=True)
+    return rows
 
 
 def places(folder: Path, list_file: Path, megabytes: float, rounds: int) -> list[str]:
@@ -233,6 +258,7 @@ def main() -> int:
             lines += places(folder, list_file, max(x for x in args.sizes if x <= 1000), args.rounds)
         rule_lines, rules = by_rules(folder, min(500, max(args.sizes)), args.rounds)
         lines += rule_lines
+        lines += by_peers(10, args.rounds)
         lines += floods(args.flood, max(1, args.rounds // 2))
     if args.write:
         head, mark, _ = PAGE.read_text(encoding="utf-8").partition("<!-- measured -->\n")

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from peers import peers
+
 ROOT = Path(__file__).resolve().parent.parent
 LOG = ROOT / "docs" / "examples" / "accelerate.log"
 
@@ -22,6 +24,19 @@ def traceback_text(frames: int = 64) -> str:
         rows.append(f"    return self.layer_{i}(hidden, mask=mask, cache=cache)")
         rows.append("           " + "^" * 42)
     rows.append("ValueError: bad config: {'lr': -1}")
+    return "\n".join(rows) + "\n"
+
+
+def console_text(kilobytes: int = 100) -> str:
+    """A console of two ranks that print steps and die of the same error."""
+    rows: list[str] = []
+    size, step = 0, 0
+    while size < kilobytes * 1000:
+        steps = [f"[rank{r}]: step {step}/9000 loss=2.{step % 1000:04d} lr=2.0e-04 tok/s {18000 + step % 500}" for r in (0, 1)]
+        rows += steps
+        size, step = size + sum(map(len, steps)) + 2, step + 1
+    for r in (0, 1):
+        rows += [f"[rank{r}]: {line}" for line in traceback_text(12).splitlines()]
     return "\n".join(rows) + "\n"
 
 
@@ -78,6 +93,12 @@ def main() -> int:
     print(row("cold `tbparse explain` / importing regex+pydantic", ratios, 1, "×"))
     if statistics.median(ratios) > 2:
         over.append("cold explain")
+    cold, base = paired(
+        lambda: whole_process(py, "-m", "tbparse.cli.main", "explain", "--format", "json", str(LOG)),
+        lambda: whole_process(py, "-c", "import regex; from pydantic import BaseModel"),
+        args.rounds,
+    )
+    print(row("  with --format json", [a / b for a, b in zip(cold, base, strict=True)], 1, "×"))
 
     from tbparse.engine import classify
 
@@ -86,13 +107,14 @@ def main() -> int:
     print(row(f"warm classify of a {len(text) / 1024:.1f} KB traceback", warm, 1e3, " ms"))
     if statistics.median(warm) > 0.001:
         over.append("warm classify")
-    try:
-        from boltons.tbutils import ParsedException
-    except ImportError:
-        print("boltons is not installed: no peer to compare with")
-    else:
-        a, b = paired(in_process(lambda: classify(text)), in_process(lambda: ParsedException.from_string(text)), 100)
-        print(row("  the same / boltons.tbutils", [x / y for x, y in zip(a, b, strict=True)], 1, "×"))
+    for name, parse in peers().items():
+        a, b = paired(in_process(lambda: classify(text)), in_process(lambda parse=parse: parse(text)), 100)  # type: ignore[misc]
+        print(row(f"  the same / {name}", [x / y for x, y in zip(a, b, strict=True)], 1, "×"))
+    text = console_text()
+    warm = [in_process(lambda: classify(text))() for _ in range(60)][10:]
+    print(row(f"warm classify of a {len(text) / 1000:.0f} KB two-rank console", warm, 1e3, " ms"))
+    if statistics.median(warm) > 0.005:
+        over.append("console")
     if over:
         print("over budget: " + ", ".join(over))
     return 1 if over and args.check else 0

@@ -21,15 +21,24 @@ from tbparse.terms import Confidence, signal_name
 
 MAX_FRAMES = 200
 _LOCAL_TIERS = (Tier.SYSTEM, Tier.LOCAL)
-_LISTS = ("frames", "chain", "evidence", "secondary", "advice", "notes", "ranks", "attempts")
-_TEXTS = ("rule", "title", "exception", "message", "site", "entry", "rank", "local_rank", "host", "attempt", "process", "signal")
+_ABSENT = ("rule", "title", "exception", "message", "site", "entry")
+_NOWHERE = ("rank", "local_rank", "host", "attempt", "process", "signal", "exit_code")
 NOTHING: dict[str, Any] = {
-    **dict.fromkeys((*_TEXTS, "exit_code", "fingerprint")),
-    **dict.fromkeys(_LISTS, ()),
+    "verdict": "clean",
+    "category": None,
+    "confidence": "medium",
+    **dict.fromkeys(_ABSENT),
+    **dict.fromkeys(("frames", "chain"), ()),
+    **dict.fromkeys(_NOWHERE),
+    "evidence": (),
     "captures": {},
+    "secondary": (),
+    "advice": (),
     "retry": retry_values(None, "clean"),
+    "fingerprint": None,
+    **dict.fromkeys(("notes", "ranks", "attempts"), ()),
 }
-"""The values of an answer about no failure."""
+"""The values of an answer about no failure, in the order of the contract."""
 
 
 def answer_values(job: Job, decision: Decision, rules: RuleSet, returncode: int | None) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import weakref
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -15,9 +16,11 @@ from tbparse.dialects.wrappers import is_wrapper
 from tbparse.engine import Explainer
 from tbparse.errors import TbparseError
 from tbparse.launching.capture import capture
+from tbparse.launching.capture_child import Child as ChildProcess
 from tbparse.model import RootCause
 from tbparse.pytest_evidence import Child, failed_child, is_assertion, peek, read_before
 from tbparse.records import Link
+from tbparse.retrying.choose import speaks_for_itself
 from tbparse.retrying.decision import Decision, not_transient, retryable
 from tbparse.ruleset.match import RuleSet, builtin_rules
 from tbparse.settings import load_project
@@ -35,6 +38,13 @@ class Seen(NamedTuple):
     decision: Decision
 
 
+class Printed(NamedTuple):
+    """What children wrote to stderr; of several that failed one after the other, what the last one wrote (None: there was one)."""
+
+    text: str = ""
+    last: str | None = None
+
+
 class Verdicts:
     """Judges failures once, for everybody who asks. Registered as a plugin for what must be noted as tests run."""
 
@@ -48,7 +58,7 @@ class Verdicts:
         self._seen = pytest.StashKey[Seen]()
         self._causes = pytest.StashKey[list[str]]()
         self._sections = pytest.StashKey[tuple[int, int]]()
-        self._printed = pytest.StashKey[str]()
+        self._printed = pytest.StashKey[Printed]()
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -65,13 +75,17 @@ class Verdicts:
     @contextmanager
     def _watching(self, item: pytest.Item) -> Generator[None, None, None]:
         """Keep what children print, also where pytest captures nothing (``-s``)."""
-        item.stash[self._printed] = ""
+        item.stash[self._printed] = Printed()
         watch = capture(rules=self.rules)
+        children: list[ChildProcess] = []
         try:
             with watch:
-                yield
+                try:
+                    yield
+                finally:
+                    children = list(watch._watch.children) if watch._watch is not None else []
         except BaseException:
-            item.stash[self._printed] = watch.stderr
+            item.stash[self._printed] = Printed(watch.stderr, _last_of_several(children))
             raise
 
     @pytest.hookimpl(wrapper=True, trylast=True)
@@ -103,6 +117,9 @@ class Verdicts:
         return item.stash.get(self._causes, [])
 
     def _decide(self, item: pytest.Item, exc: BaseException, report: pytest.TestReport) -> Decision:
+        if isinstance(exc, SystemExit) and speaks_for_itself(exc):
+            decision = self._plain(exc)
+            return _not_transient(decision) if decision else decision
         child = failed_child(exc)
         if child is not None and child.exception is not None:
             return self._plain(child.exception)
@@ -120,6 +137,9 @@ class Verdicts:
         # A status that was handed on (`sys.exit(code)`) says no more than its number.
         wrapper = exc if child is None and not isinstance(exc, SystemExit) else None
         found = self._of_mixed(text, _returncode(exc, child), wrapper)
+        last = item.stash.get(self._printed, Printed()).last
+        if found and last is not None and not self._plain(last):
+            return _not_transient(found)  # what an earlier child printed, which the test or the program got over
         return found if found.root_cause.verdict != "clean" else decision
 
     def _plain(self, failure: BaseException | str, returncode: int | None = None) -> Decision:
@@ -149,12 +169,20 @@ class Verdicts:
         start, _ = item.stash.get(self._sections, (0, 0))
         texts = [text for name, text in report.sections[start:] if name.startswith(("Captured stdout", "Captured stderr"))]
         texts += read_before(exc)
-        texts.append(item.stash.get(self._printed, ""))
+        texts.append(item.stash.get(self._printed, Printed()).text)
         fixtures: dict[str, Any] = getattr(item, "funcargs", None) or {}
         for name in _CAPTURING:
             if name in fixtures:
                 texts += peek(fixtures[name])
         return texts
+
+
+def _last_of_several(children: Sequence[ChildProcess]) -> str | None:
+    """See :class:`Printed`. Ranks of one launch fail together, and whoever is told to stop does not fail by itself; children whose
+    stderr somebody took are that one's business."""
+    failed = [c for c in children if c.channel is not None and c.returncode not in (None, 0, -signal.SIGTERM)]
+    failed = [c for c in failed if c.place.rank is None]
+    return failed[-1].recording.text() if len(failed) > 1 else None
 
 
 def _own(candidate: Candidate) -> bool:
@@ -164,8 +192,9 @@ def _own(candidate: Candidate) -> bool:
 
 def _points_elsewhere(exc: BaseException, answer: RootCause) -> bool:
     """Whether the exception only says that a child, or a command run in-process, ended badly."""
-    if any(isinstance(x, SystemExit) and isinstance(x.code, int) and x.code != 0 for x in chain(exc)):
-        return True
+    for x in chain(exc):
+        if isinstance(x, SystemExit):
+            return isinstance(x.code, int) and x.code != 0
     return is_wrapper(Link(answer.exception, answer.message))
 
 

@@ -72,13 +72,25 @@ def read_settings(path: Path) -> tuple[Settings, dict[str, int]]:
     try:
         settings = Settings.model_validate(data)
     except ValidationError as e:
-        raise SettingsError(sorted(_problems(e, path, text, table), key=lambda p: (p.line, p.column))) from None
+        problems = [*_problems(e, path, text, table), *_missing_rules(path, data, lines, {str(x["loc"][0]) for x in e.errors()})]
+        raise SettingsError(sorted(problems, key=lambda p: (p.line, p.column))) from None
     both = sorted({*settings.transient} & {*settings.real})
     if both:
         line, column = place(text, table, "real", both[0])
         hint = "a rule has one verdict: leave it in one of the two"
         raise SettingsError([RuleProblem(str(path), line, column, f"`{both[0]}` is both in `transient` and in `real`", hint)])
     return settings, lines
+
+
+def _missing_rules(path: Path, data: dict[str, Any], lines: dict[str, int], wrong: set[str]) -> list[RuleProblem]:
+    """Names of no rule among the keys that can be used, so that a file's problems are told at once."""
+    if "rules" in wrong or not data.keys() & {"transient", "real"} - wrong:
+        return []
+    from tbparse.settings import Project
+    from tbparse.settings_rules import missing_rules
+
+    settings = Settings.model_validate({k: v for k, v in data.items() if k not in wrong})
+    return missing_rules(Project(path, settings, {k: n for k, n in lines.items() if k not in wrong}))
 
 
 _AT = re.compile(r"\s*\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
@@ -139,7 +151,7 @@ def place(text: str, table: str | None, key: str, value: str | None = None) -> t
             here = re.sub(r"[\s\"']", "", start["name"])
         m = plain.match(line) if here == table else None
         m = m or (table is not None and (dotted.match(line) or inline.match(line))) or None
-        if m is not None or (start is not None and (here or "") == as_table):
+        if m is not None or (start is not None and f"{here}.".startswith(f"{as_table}.")):
             found = n, (m.end("lead") if m is not None else line.index("[")) + 1
             break
     if found is None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tbparse.errors import RuleProblem, SettingsError
+from tbparse.errors import RuleProblem, SettingsError, TbparseError
 from tbparse.model import Retry
 from tbparse.ruleset.match import PackedRule, RuleSet, builtin_rules, default_retry
 from tbparse.ruleset.packs import load_rules
@@ -25,6 +25,17 @@ def project_rules(project: Project, profile: str, packs: Sequence[str]) -> RuleS
     if not wanted:
         return base
     return RuleSet([_with(rule, wanted[rule.id]) if rule.id in wanted else rule for rule in base.rules])
+
+
+def missing_rules(project: Project) -> list[RuleProblem]:
+    """The names of no rule in a project's settings; none where its packs cannot be read, which is another matter."""
+    try:
+        _verdicts(project, _base(project, "job", ()))
+    except SettingsError as e:
+        return list(e.problems)
+    except TbparseError:
+        return []
+    return []
 
 
 def _base(project: Project, profile: str, packs: Sequence[str]) -> RuleSet:

@@ -460,6 +460,7 @@ def test_an_attempt_whose_record_was_corrected_is_one_attempt(tmp_path):
         ("  3%|▎ | 30/1000 [00:10<05:00, 3.1it/s]", {"bar of 1000": 30.0}),
         ("Saving model checkpoint to out/checkpoint-500", {"checkpoint": 500.0, "saved": 1.0}),
         ("step by step, 5 GPUs, epoch", {}),
+        ("last update: 1764558780, epoch=1764558780.25, batch_20261201T031255", {}),
         ("", {}),
     ],
 )
@@ -511,6 +512,20 @@ def test_a_line_that_a_crash_cut_off_is_skipped_and_spoils_nothing_after_it(tmp_
     assert history.of("a") == [{"job": "a", "n": 1}, {"job": "a", "n": 3}]
     assert history.of("b") == []
     assert path.read_text().splitlines()[1:] == ['{"job":"a","n":', '{"job":"a","n":3}']
+
+
+def test_what_others_wrote_into_it_is_no_obstacle(tmp_path):
+    path = tmp_path / "h"
+    key = job_of(["train.sh"], {}).key
+    for odd in (
+        {"progress": {"step": 10**400, "loss": float("nan"), "x": "y"}},
+        {"progress": 5},
+        {"seconds": float("inf")},
+        {"began": 7},
+    ):
+        History(path).add({"job": key, "attempt": "1", "fingerprint": 3, "began": "2026-02-30T00:00:00Z"} | odd)
+    assert outcome(path) == "transient"
+    assert outcome(path) == "unknown"
 
 
 def test_a_folder_is_no_history(tmp_path):

@@ -285,6 +285,23 @@ def test_ctrl_c_is_explained_as_an_interrupt() -> None:
         assert b"interrupted: The run was interrupted" in shown
 
 
+def test_an_event_loop_still_gets_the_signals_that_it_handles() -> None:
+    """Those that are not passed on come to the descriptor of ``launch()`` while it runs, and go on to the loop's."""
+    call = """
+import asyncio, signal
+CHILD = "import os, signal; os.kill(os.getppid(), signal.SIGUSR1)"
+async def main():
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, told.set)
+    tbparse.launch([sys.executable, "-S", "-c", CHILD])
+    await told.wait()
+    print("told", flush=True)
+asyncio.run(main())
+"""
+    with started(parent(call)) as p:
+        assert read_line(p) == b"told\n"
+
+
 def test_outside_the_main_thread_a_signal_does_what_it_always_did() -> None:
     """No handler can be set there: SIGTERM ends the parent, and the watchdog ends the family."""
     call = f"""

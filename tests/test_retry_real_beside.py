@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import subprocess
 import sys
@@ -208,3 +209,31 @@ def test_more_memory_than_the_card_has_is_there_at_no_other_moment(profile: str)
     assert answer.verdict == "real"
     assert "7450.58 GiB of 79.15 GiB" in answer.advice[0]
     assert classify(log(f"torch.OutOfMemoryError: {told.format('2.00 GiB')}"), profile=profile).transient
+
+
+def test_an_exit_that_says_what_is_wrong_is_not_the_earlier_childs() -> None:
+    """The child was meant to fail, or the program got over it."""
+    calls: list[int] = []
+
+    def by_text() -> None:
+        sys.exit("the key `lr` is missing in the configuration")
+
+    def by_parser() -> None:
+        argparse.ArgumentParser(prog="trl").parse_args(["--bad"])
+
+    def by_code() -> None:
+        sys.exit(1)
+
+    for leave, attempts in ((by_text, 1), (by_parser, 1), (by_code, 3)):
+        calls.clear()
+
+        def work(leave: Callable[[], None] = leave) -> None:
+            calls.append(1)
+            subprocess.run([sys.executable, "-S", "-c", f"import sys; sys.exit({log(OOM)!r})"], check=False)
+            leave()
+
+        with pytest.raises(SystemExit):
+            tbparse.retry(attempts=3, wait=0, profile="tests")(work)()
+        assert len(calls) == attempts
+        with pytest.raises(SystemExit if attempts == 1 else tbparse.TransientFailure):
+            tbparse.surface(profile="tests")(work)()

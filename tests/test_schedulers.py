@@ -18,6 +18,7 @@ from ruamel.yaml import YAML
 from tbparse.cli.exits import ExitCode
 from tbparse.launching.attempts import Attempts
 from tbparse.launching.history import History
+from tbparse.launching.story import LAPSE_S, MAX_FAILURES, MAX_PREEMPTIONS
 from tbparse.model import RootCause
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "schedulers.md").read_text(encoding="utf-8")
@@ -95,6 +96,15 @@ def test_the_pod_failure_policy_counts_what_is_transient_and_ends_the_job_for_al
 def test_skypilot_recovers_on_the_transient_code_alone():
     recovery = manifests()["skypilot"]["resources"]["job_recovery"]
     assert recovery == {"max_restarts_on_errors": 0, "recover_on_exit_codes": [int(ExitCode.TRANSIENT)]}
+
+
+def test_the_page_tells_how_often_nothing_may_be_done_before_it_ends():
+    assert "Eleven failures in a row with nothing done" in PAGE
+    assert MAX_FAILURES == 10
+    assert "After twenty in a row with nothing done the next" in PAGE
+    assert MAX_PREEMPTIONS == 20
+    assert "more than six hours" in PAGE
+    assert LAPSE_S == 6 * 3600
 
 
 def test_the_history_has_the_keys_that_the_page_shows(tmp_path):

@@ -178,6 +178,16 @@ def test_names_of_no_rule_are_errors_with_the_nearest_one(tmp_path):
     assert said[2].startswith("tbparse.toml:4:3: transient: there is no rule `nothing/*` (")
 
 
+def test_unknown_keys_wrong_values_and_names_of_no_rule_are_told_at_once(tmp_path):
+    write(tmp_path, 'attemps = 5\ntransient = ["gpu-memory/cuda-om"]\nwait = -1\n\n[tool.tbparse]\nx = 1\n')
+    assert [line.partition("(")[0] for line in problems(tmp_path)] == [
+        "tbparse.toml:1:1: unknown key `attemps` ",
+        "tbparse.toml:2:14: transient: there is no rule `gpu-memory/cuda-om` ",
+        "tbparse.toml:3:1: `wait` should be greater than or equal to 0, not -1",
+        "tbparse.toml:5:1: unknown key `tool` ",
+    ]
+
+
 def test_a_profile_that_does_not_exist_is_an_error(tmp_path):
     write(tmp_path, 'profile = "test"\ntransient = ["storage/*"]')
     project = load_project(tmp_path)

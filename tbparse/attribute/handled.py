@@ -78,7 +78,8 @@ def may_have_ended(candidate: Candidate, candidates: Sequence[Candidate], exits:
     for c in candidates:
         if c.tier < Tier.CLOSING and c.failure.kind in ("traceback", "native", "fault"):
             told |= {who.who(x) for x in _all(c) if not x.in_summary}
-    return any(w is None or isinstance(w, str) or w in failing - told for w in who.of(candidate))
+    untold = failing - told
+    return bool(untold) and any(w is None or isinstance(w, str) or w in untold for w in who.of(candidate))
 
 
 class _Writers:
@@ -103,7 +104,8 @@ class _Writers:
 
 def _bare(failure: Failure) -> str:
     """The writer's key without torch's own rank, which stands before some of its lines only."""
-    return _OWN_RANK.sub("", failure.tags.process or failure.stream)
+    key = failure.tags.process or failure.stream
+    return _OWN_RANK.sub("", key) if "rank" in failure.first.shape.split("+") else key
 
 
 _OWN_RANK = re.compile(r"\[\d+\]$")

@@ -60,8 +60,9 @@ class Job:
         """Take in what a page held."""
         for fact in exits:
             fact.source = self.source
+        timeless = (0, 0)
         for failure in failures:
-            _set_time(failure, page)
+            timeless = _set_time(failure, page, timeless)
         self.facts.read(page, exits, self.tags, self.source)
         self._keep(failures)
         self.exits += exits[: max(0, MAX_EXITS - len(self.exits))]
@@ -137,15 +138,25 @@ def _fold(equal: list[Failure], failure: Failure, kept: list[Failure]) -> None:
     first.also += [failure.tags, *failure.also]
 
 
-def _set_time(failure: Failure, page: Page) -> None:
-    """When a failure happened at the earliest: the last time that its writer printed until then."""
+def _set_time(failure: Failure, page: Page, timeless: tuple[int, int]) -> tuple[int, int]:
+    """When a failure happened at the earliest: the last time that its writer printed until then.
+
+    ``timeless`` is a stretch of lines that have no time, so that many failures do not ask a line many times. Returns such a one.
+    """
     if failure.tags.time is not None:
-        return
+        return timeless
     i = bisect_right(page.lines, failure.first.start, key=lambda line: line.start) - 1
-    for line in reversed(page.lines[max(0, i - NEAR) : i + 1]):
+    at, low = i, max(0, i - NEAR)
+    while at >= low:
+        if timeless[0] <= at < timeless[1]:
+            at = timeless[0] - 1
+            continue
+        line = page.lines[at]
         if (time := line.tags.time or time_in(line.text)) is not None:
             failure.after = time
-            return
+            break
+        at -= 1
+    return at + 1, i + 1
 
 
 @dataclass

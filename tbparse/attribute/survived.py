@@ -40,7 +40,8 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
         if first is None or last is None:
             continue
         at = bisect_right(progress, last)
-        after = [i for i in progress[at : at + 400] if page.lines[i].no - failure.last.no <= LINES_AFTER]
+        beyond = bisect_right(progress, failure.last.no + LINES_AFTER, at, key=lambda i: page.lines[i].no)
+        after = progress[at : min(at + 400, beyond)]
         enough = 1 if failure.fate == "thread" else PROGRESS_LINES
         if failure.fate == "fatal" and _uncaught(failure) and not _both_sides(page, progress, first, after):
             # Nothing above the script's own top could have caught it. What follows may be what stdout held back in
@@ -115,7 +116,8 @@ def _both_sides(page: Page, progress: Sequence[int], first: int, after: Sequence
 def _window(page: Page, last: int) -> list[str]:
     """Texts of the lines near after the failure."""
     limit = page.lines[last].no + LINES_AFTER
-    return [page.texts[i] for i in range(last + 1, min(len(page.texts), last + 400)) if page.lines[i].no <= limit]
+    high = min(len(page.texts), last + 400)
+    return page.texts[last + 1 : bisect_right(page.lines, limit, min(last + 1, high), high, key=number_of)]
 
 
 def _goes_on(text: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import accumulate, compress
 from re import Pattern
 from typing import Protocol
@@ -34,41 +33,37 @@ class Page:
     def __post_init__(self) -> None:
         self.texts: list[str] = list(map(text_of, self.lines))
         self.taken = bytearray(len(self.texts))
+        self.words = self.everything = Haystack(self.texts)
+        """What :attr:`blob` holds, for looking whether texts stand in it; and what it held before :meth:`narrow`."""
         self._shown: Sequence[str] = self.texts
+        self._begun: list[int] | None = None
 
-    @cached_property
+    @property
     def blob(self) -> str:
         """All text, joined by line ends, for patterns that look through the whole page at once."""
         return self.words.text
 
-    @cached_property
+    @property
     def _starts(self) -> list[int]:
-        return _starts(self._shown)
+        if self._begun is None:
+            self._begun = _starts(self._shown)
+        return self._begun
 
     def narrow(self) -> bool:
         """Blank out the lines that are taken, for dialects that only want the others; False when none is left."""
-        self.__dict__.setdefault("everything", self.words)
+        free = list(self.free())
+        if len(free) == len(self.texts):
+            return any(self.texts)
         texts = [""] * len(self.texts)
-        for i in self.free():
+        for i in free:
             texts[i] = self.texts[i]
-        self._shown = texts
-        for name in ("blob", "words", "_starts"):
-            self.__dict__.pop(name, None)
+        self._shown, self._begun = texts, None
+        self.words = Haystack(texts)
         return any(texts)
 
     def free(self) -> Iterator[int]:
         """Indices of the lines that no dialect has taken until now."""
         return compress(range(len(self.taken)), self.taken.translate(_OTHERS))
-
-    @cached_property
-    def words(self) -> Haystack:
-        """What :attr:`blob` holds, for looking whether texts stand in it."""
-        return Haystack(self._shown)
-
-    @cached_property
-    def everything(self) -> Haystack:
-        """All text, with the lines that dialects have claimed, before and after :meth:`narrow`."""
-        return self.words
 
     def offset_of(self, i: int) -> int:
         """Where line ``i`` begins in :attr:`blob`."""

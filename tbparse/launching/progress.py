@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_NUMBER = r"(?P<n>\d{1,12}(?:\.\d{1,6})?)(?![\w%])"
+# Ten digits are a time (`last update: 1701398400`), which gets on by itself.
+_NUMBER = r"(?P<n>\d{1,9}(?:\.\d{1,6})?)(?![\w%])"
 _COUNTERS = re.compile(
     rf"\b(?P<name>global[_ ]?step|step|iteration|iter|epoch|update|batch)s?\b['\"]?\s*(?:[:=#]|\bnumber\b)?\s*\[?\s*{_NUMBER}", re.I
 )

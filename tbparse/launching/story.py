@@ -83,12 +83,12 @@ def told_by(records: Sequence[Mapping[str, Any]], *, lapses: bool) -> tuple[Stor
         began = _time(record.get("began"))
         if _ended_well(record) or (lapses and _lapsed(ended, began)):
             story, number = Story(), 0
-        seconds = record.get("seconds")
-        ended = began + seconds if began is not None and isinstance(seconds, (int, float)) else began
+        ended = began + (_number(record.get("seconds")) or 0.0) if began is not None else None
         if _ended_well(record):
             continue
         told = record.get("progress")
-        progress = {k: float(v) for k, v in told.items() if isinstance(v, (int, float))} if isinstance(told, dict) else {}
+        numbers = {k: _number(v) for k, v in told.items()} if isinstance(told, dict) else {}
+        progress = {k: v for k, v in numbers.items() if v is not None}
         names = (record.get(k) for k in ("fingerprint", "rule", "exception"))
         failure = next((x for x in names if isinstance(x, str)), None)
         further = record.get("further") is True or story.further(progress)
@@ -106,6 +106,11 @@ def _told(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _ended_well(record: Mapping[str, Any]) -> bool:
     return record.get("returncode") == 0 or record.get("verdict") == "clean"
+
+
+def _number(value: object) -> float | None:
+    """A number as these files have them; others are somebody else's writing."""
+    return float(value) if isinstance(value, (int, float)) and -1e15 < value < 1e15 else None
 
 
 def _time(value: object) -> float | None:

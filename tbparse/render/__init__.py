@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 FORMATS = {"text": "tbparse.render.text", "json": "tbparse.render.json"}
 """Name of a format, and the module that writes it."""
-PLAIN = frozenset({"text"})
-"""Formats that read the answer's values and call nothing of its model: see :mod:`tbparse.render.plain`."""
+PLAIN = frozenset({"text", "json"})
+"""Formats that read the answer's values and call nothing of its model but ``to_json``: see :mod:`tbparse.render.plain`."""
 
 
 class Render(Protocol):

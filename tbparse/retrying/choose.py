@@ -60,6 +60,17 @@ def _fits(choice: Choice, exc: BaseException, answer: RootCause) -> bool:
     return any(isinstance(x, choice) for x in live.everything(exc)) or type_fits(live.type_name(choice), answer.exception)
 
 
+def speaks_for_itself(exc: SystemExit) -> bool:
+    """Whether an exit says what is wrong by itself, whatever became of the program's children: by a text, or out of a parser of
+    arguments, which has printed it."""
+    if isinstance(exc.code, str):
+        return True
+    tb = exc.__traceback__
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    return tb is not None and tb.tb_frame.f_globals.get("__name__") == "argparse"
+
+
 def may_be_retried(exc: BaseException) -> bool:
     """False for what ends a run on purpose: an interrupt, a cancellation, a skipped or failed test, an exit by the program's will.
 
@@ -67,7 +78,7 @@ def may_be_retried(exc: BaseException) -> bool:
     child printed is known.
     """
     if isinstance(exc, SystemExit):
-        failed = exc.code not in (None, 0)
+        failed = exc.code not in (None, 0) and not speaks_for_itself(exc)
         return failed and (attached(exc) is not None or any(live.outputs(x) for x in live.chain(exc)))
     if not isinstance(exc, Exception) or isinstance(exc, (StopIteration, StopAsyncIteration)):
         return False

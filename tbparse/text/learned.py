@@ -51,8 +51,16 @@ def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
     levels: dict[int, str] = {}
     ranks: dict[str, Stripped] = {}
     for i, text in enumerate(map(text_of, lines)):
-        if text and text[0] not in " \t" and not (text.startswith("[rank") and _of_known_rank(out, i, ranks)):
-            _certain(out, levels, i)
+        if not text or text[0] in " \t":
+            continue
+        if text.startswith("[rank"):  # most lines of a job's console: what comes again is not read again
+            head, end, rest = text.partition(_RANK_ENDS)
+            known = ranks.get(head) or _of_rank(ranks, head, end)
+            line = lines[i]
+            if known.shape and line.tags is NO_TAGS and not (line.shape or line.stream) and ends_prefixes(rest):
+                out[i] = Line(line.no, line.start, line.end, rest, known.shape, known.stream, known.tags)
+                continue
+        _certain(out, levels, i)
     begun = len(set(map(number_of, out)))
     for _ in range(2):
         texts = list(map(text_of, out))
@@ -76,20 +84,12 @@ def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
     return out, levels
 
 
-def _of_known_rank(out: list[Line], i: int, ranks: dict[str, Stripped]) -> bool:
-    """Take ``[rank0]: `` off line ``i``, in place, where that is all there is to take: most lines of a job's console have it."""
-    line = out[i]
-    head, end, rest = line.text.partition(_RANK_ENDS)
-    known = ranks.get(head)
-    if known is None:
-        known = strip_prefixes(head + end)
-        if known.shape != "rank" or known.text:
-            return False
-        ranks[head] = known
-    if line.shape or line.stream or line.tags is not NO_TAGS or not ends_prefixes(rest):
-        return False
-    out[i] = Line(line.no, line.start, line.end, rest, known.shape, known.stream, known.tags)
-    return True
+def _of_rank(ranks: dict[str, Stripped], head: str, end: str) -> Stripped:
+    """What ``[rank0]: `` says, where that is one prefix and nothing more; else something without a shape."""
+    said = strip_prefixes(head + end)
+    if said.shape != "rank" or said.text:
+        return said._replace(shape="")
+    return ranks.setdefault(head, said)
 
 
 def _certain(out: list[Line], levels: dict[int, str], i: int) -> None:

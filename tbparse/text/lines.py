@@ -80,7 +80,7 @@ def split_block(raw: bytes, offset: int, first_no: int, encoding: Encoding = UTF
     plain = raw.isascii()
     lines: list[Line] = []
     position, number = offset, first_no
-    dirty = not plain or _LOST_ESCAPE.search(text) is not None or not _tidy(raw)
+    dirty = not plain or ("[" in text and _LOST_ESCAPE.search(text) is not None) or not _tidy(raw)
     if not dirty and "\r" not in text:
         pieces = text.split("\n")
         if max(map(len, pieces)) <= MAX_LINE_CHARS:

@@ -11,6 +11,9 @@ from functools import lru_cache
 
 from tbparse.text.shapes import DIGITS
 
+SMALL = 300
+"""In so few characters equal lines are not worth looking for."""
+
 
 @lru_cache(maxsize=8192)
 def _without_digits(text: str) -> bytes:
@@ -25,7 +28,7 @@ class Haystack:
     def __init__(self, lines: Iterable[str]) -> None:
         self.text = "\n".join(lines)
         bare = self.text.encode("utf-8", "surrogatepass").translate(None, DIGITS)
-        self.shapes = b"\n".join(dict.fromkeys(bare.split(b"\n")))
+        self.shapes = b"\n".join(dict.fromkeys(bare.split(b"\n"))) if len(bare) > SMALL else bare
 
     def holds(self, text: str) -> bool:
         """Whether a line holds the text."""
@@ -35,15 +38,17 @@ class Haystack:
 class Needles:
     """Texts of which lines are asked whether they hold any."""
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_bare", "_texts")
 
     def __init__(self, *texts: str) -> None:
-        self._rows = [(text, _without_digits(text)) for text in texts]
+        self._texts = texts
+        self._bare = tuple(map(_without_digits, texts))
 
     def __iter__(self) -> Iterator[str]:
-        return (text for text, _ in self._rows)
+        return iter(self._texts)
 
     def in_any(self, hay: Haystack) -> bool:
         """Whether a line of ``hay`` holds one of the texts."""
-        shapes, lines = hay.shapes, hay.text
-        return any(bare in shapes and text in lines for text, bare in self._rows)
+        if not any(map(hay.shapes.__contains__, self._bare)):
+            return False
+        return any(map(hay.holds, self._texts))

@@ -72,7 +72,7 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
                 page = by_stream.setdefault("", StreamLines("", [], {}))
             else:
                 page = by_stream[key] = StreamLines(key, [], {})
-        if i in levels:
+        if levels and i in levels:
             page.levels[len(page.lines)] = levels[i]
         page.lines.append(line)
     return list(by_stream.values())

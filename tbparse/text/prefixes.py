@@ -63,20 +63,33 @@ class _Kind:
         return said
 
     def _read(self, m: re.Match[str]) -> _Said:
+        rank = local_rank = host = process = time = level = None
         d = m.groupdict()
-        rank = int(d["rank"]) if d.get("rank") is not None else None
-        local_rank = int(d["local_rank"]) if d.get("local_rank") is not None else None
-        host = None
-        for key, value in _INFO.findall(d.get("info") or ""):
-            if key == "rank" and value.isdigit():
-                rank = int(value)
-            elif key in ("ip", "node", "addr"):
+        for key, value in d.items():
+            if not value:
+                continue
+            if key == "time":
+                time = value
+            elif key.startswith("level"):
+                level = value
+            elif key == "host":
                 host = value
-        level = next((d[x] for x in ("level5", "level4", "level3", "level2", "level") if d.get(x)), None)
+            elif key == "process":
+                process = value
+            elif key == "rank":
+                rank = int(value)
+            elif key == "local_rank":
+                local_rank = int(value)
+            elif key == "info":
+                for name, told in _INFO.findall(value):
+                    if name == "rank" and told.isdigit():
+                        rank = int(told)
+                    elif name in ("ip", "node", "addr"):
+                        host = told
         stream = ""
         if self.identity:  # who writes, never when: a clock in the key would make every second a writer of its own
             stream = "".join(f"[{v.strip()}]" for k, v in d.items() if v and k not in ("time", "level"))
-        tags = Tags(rank, local_rank, d.get("host") or host, d.get("process") or None, d.get("time") or None)
+        tags = Tags(rank, local_rank, host, process, time)
         return _Said(self.name, stream, tags, level)
 
 
