@@ -32,6 +32,7 @@ _SCHEDULER = re.compile(
 _KERNEL = re.compile(
     r"""(?P<message>
       NVRM:\ (?:Xid|GPU\ at|RmInitAdapter|API\ mismatch).*
+    | nvidia-nvswitch\d*:\ SXid\ .*
     | (?:Out\ of\ memory|Memory\ cgroup\ out\ of\ memory):?\ Kill(?:ed)?\ process.*
     | oom-kill:constraint=.*
     | oom_reaper:\ reaped\ process.*
@@ -48,7 +49,7 @@ _KERNEL = re.compile(
 _LOOK = re.compile(
     r"(?:slurmstepd|srun|sbatch|salloc|CANCELLED AT|oom[-_ ]?kill|OOM Killed|OOMKill|Evicted|evicted|Preempt|preempted|DeadlineExceeded|NodeLost|FailedScheduling|FailedMount"
     r"|BackOff|NodeNotReady|low on resource|had condition|AdmissionError|longer than|ErrImage|ContainerCannotRun|BackoffLimit|EmptyDir|FailedCreatePod|deletion of Pod|terminated because|Job was active|Job has (?:reached|gone)"
-    r"|NVRM: |Kill(?:ed)? process|oom_reaper|\[Hardware Error\]|mce: |EDAC|AER: |segfault at|traps: |I/O error|EXT4-fs|XFS|Lustre|nfs: )",
+    r"|NVRM: |: SXid |Kill(?:ed)? process|oom_reaper|\[Hardware Error\]|mce: |EDAC|AER: |segfault at|traps: |I/O error|EXT4-fs|XFS|Lustre|nfs: )",
 )
 _SRUN_TASK = re.compile(r"srun: error: [\w.-]+: tasks? [\d,\-]{1,400}: ")
 _CHATTER = re.compile(
