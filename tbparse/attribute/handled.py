@@ -21,7 +21,6 @@ _CRASHES = frozenset({4, 7, 8, 11})
 _HANDLED_ELSEWHERE = "another rank handled the same error and went on"
 _NOT_THE_END = "it did not leave the program's top, as the error that ended another rank did"
 
-
 Writer = int | str
 """A rank, or the key of a writer whose rank nothing tells."""
 
@@ -57,7 +56,7 @@ def demote_handled(candidates: Sequence[Candidate], exits: Sequence[RankExit], r
         outlived = [_outlived(x, ends, stopped, who) for x in copies]
         if all(outlived):
             c.tier, c.why = Tier.DEMOTED, _WENT_ON
-        elif _what(c) in survived and explained and not any(passes(d.root, rules) for d in deaths):
+        elif safe and _what(c) in survived and not any(passes(d.root, rules) for d in deaths):
             c.tier, c.why = Tier.DEMOTED, _HANDLED_ELSEWHERE
         elif safe and all(out or _another(ended, who.who(x)) for x, out in zip(copies, outlived, strict=True)):
             c.tier, c.why = Tier.DEMOTED, _NOT_THE_END
