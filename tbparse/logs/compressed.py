@@ -168,6 +168,9 @@ class Rejoined(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        return self._rest.fileno()
+
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         part, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
         buffer[: len(part)] = part

@@ -17,7 +17,7 @@ from tbparse.text.lines import detect_encoding
 from tbparse.text.portions import PORTION, portions
 
 CHUNK = PORTION
-"""At most this many bytes come at a time."""
+"""So many bytes come at a time at most; of a large file up to :data:`tbparse.text.portions.LARGE_PORTION`."""
 MAX_UNPACKED = 16 * 1024**3
 MAX_RATIO = 200
 """A compressed log that is larger than the one and grew by more than the other is read no further."""

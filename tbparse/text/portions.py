@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import BinaryIO
 
 PORTION = 512 * 1024
 """Bytes a read. Large enough that Python's share is small, small enough to stay in a core's cache until it is searched."""
+LARGE_PORTION = 2 * 1024 * 1024
+"""Bytes a read of a large file: several are read in threads, and each change between them costs as much as to search 400 KB."""
+LARGE_FILE = 32 * 1024 * 1024
 
 
 def portions(file: BinaryIO) -> Iterator[bytes | bytearray]:
@@ -19,7 +23,16 @@ def portions(file: BinaryIO) -> Iterator[bytes | bytearray]:
         while data := file.read(PORTION):
             yield data
         return
-    buffer = bytearray(PORTION)
+    portion = LARGE_PORTION if _file_size(file) >= LARGE_FILE else PORTION
+    buffer = bytearray(portion)
     view = memoryview(buffer)
     while size := readinto(view):
-        yield buffer if size == PORTION else bytes(view[:size])
+        yield buffer if size == portion else bytes(view[:size])
+
+
+def _file_size(file: BinaryIO) -> int:
+    """Bytes of the file, 0 where it is none or does not say."""
+    try:
+        return os.fstat(file.fileno()).st_size
+    except (AttributeError, OSError, ValueError):
+        return 0
