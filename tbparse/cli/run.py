@@ -318,7 +318,6 @@ def _attempt(command: list[str], settings: Settings, file: LogFile | None) -> tu
         return made
 
     recording = Recording(make_explainer, place=place_of(os.environ))
-    recording.warm()
     with ExitStack() as stack:
         stack.callback(recording.drain)
         reports = None

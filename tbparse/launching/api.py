@@ -93,7 +93,6 @@ def launch(
             from tbparse.launching.report import child_report
 
             reports = stack.enter_context(child_report(env))
-        recording.warm()
         ended = run_once(
             cmd,
             recording,

@@ -66,7 +66,9 @@ def run_once(
                     list(cmd), stdout=streams.stdout, stderr=streams.stderr, env=env, cwd=cwd, start_new_session=True
                 )
                 try:
+                    # Before anything that takes the interpreter's lock: a parent killed until then would leave an orphan.
                     watchdog.watch(process.pid)
+                    recording.warm()
                     forwarding.start(process.pid)
                     streams.close_child_ends()
                     held = Pump(streams.channels, recording, log).run(process, grace_s, forwarding)
