@@ -19,6 +19,15 @@ from pathlib import Path
 DEADLINE_S = 60.0
 """For what must happen and does at once; only a test that fails waits for it."""
 BOOM = "raise ValueError('the real cause')\n"
+RANKS = """
+import os, time
+def step():
+    if os.environ["RANK"] == "1":
+        raise KeyError("label")
+    time.sleep(60)
+step()
+"""
+"""Rank 1 fails, the others wait to be ended."""
 TBPARSE = [sys.executable, "-m", "tbparse"]
 
 # Gets the terminal on its standard input as its own, as a login shell does.

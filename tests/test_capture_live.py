@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from launching import RANKS
 
 import tbparse
 
@@ -21,14 +22,6 @@ pytest.importorskip("torch", reason="the extra `torch` is not installed")
 pytest.importorskip("accelerate", reason="the extra `torch` is not installed")
 
 BOOM = 'raise ValueError("the real cause")\n'
-RANKS = """
-import os, time
-def step():
-    if os.environ["RANK"] == "1":
-        raise KeyError("label")
-    time.sleep(60)
-step()
-"""
 
 
 @pytest.fixture

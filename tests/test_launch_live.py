@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from launching import TBPARSE, clean_env
+from launching import RANKS, TBPARSE, clean_env
 
 import tbparse
 from tbparse.model import RootCause
@@ -18,14 +18,6 @@ pytestmark = pytest.mark.live
 pytest.importorskip("torch", reason="the extra `torch` is not installed")
 pytest.importorskip("accelerate", reason="the extra `torch` is not installed")
 
-RANKS = """
-import os, time
-def step():
-    if os.environ["RANK"] == "1":
-        raise KeyError("label")
-    time.sleep(60)
-step()
-"""
 SPAWN = """
 import time
 import torch.multiprocessing as mp

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from tbparse.attribute.cascade import Candidate, Tier
+from tbparse.attribute.sameness import raised_at
 from tbparse.attribute.unwrap import passes, short
 from tbparse.records import Failure, RankExit
 from tbparse.ruleset.match import RuleSet
@@ -39,7 +40,7 @@ def demote_handled(candidates: Sequence[Candidate], exits: Sequence[RankExit], r
         if c.tier in (Tier.DEATH, Tier.CRASH) or (c.failure.kind == "launcher" and c.failure.signal in _CRASHES)
     ]
     ends = _ends(candidates, who)
-    survived = {_what(c) for c in candidates if c.failure.fate == "survived"}
+    survived = {raised_at(c.root.link) for c in candidates if c.failure.fate == "survived"}
     stopped = {e.rank for e in exits if e.exit_code == -15}
     for c in doubtful:
         copies = list(_all(c))
@@ -56,7 +57,7 @@ def demote_handled(candidates: Sequence[Candidate], exits: Sequence[RankExit], r
         outlived = [_outlived(x, ends, stopped, who) for x in copies]
         if all(outlived):
             c.tier, c.why = Tier.DEMOTED, _WENT_ON
-        elif safe and _what(c) in survived and not any(passes(d.root, rules) for d in deaths):
+        elif safe and raised_at(c.root.link) in survived and not any(passes(d.root, rules) for d in deaths):
             c.tier, c.why = Tier.DEMOTED, _HANDLED_ELSEWHERE
         elif safe and all(out or _another(ended, who.who(x)) for x, out in zip(copies, outlived, strict=True)):
             c.tier, c.why = Tier.DEMOTED, _NOT_THE_END
@@ -113,12 +114,6 @@ _OWN_RANK = re.compile(r"\[\d+\]$")
 def _all(candidate: Candidate) -> Iterator[Failure]:
     yield candidate.failure
     yield from candidate.twins
-
-
-def _what(c: Candidate) -> tuple[str | None, str, int | None]:
-    """What makes the errors of two ranks the same one."""
-    frames = c.root.link.frames
-    return c.root.link.exception, frames[-1].path if frames else "", frames[-1].line if frames else None
 
 
 def _left(failure: Failure) -> bool:

@@ -17,6 +17,12 @@ _VOLATILE = (
 )
 
 
+def raised_at(link: Link) -> tuple[str | None, str, int | None]:
+    """What makes two errors of one program the same one again: the type, and where it was raised."""
+    frames = link.frames
+    return link.exception, frames[-1].path if frames else "", frames[-1].line if frames else None
+
+
 def _fnv(data: bytes) -> int:
     """FNV-1a, 64 bits: the text is not secret and short, and hashlib would load OpenSSL at every start."""
     value = 0xCBF29CE484222325

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
+from tbparse.attribute.sameness import raised_at
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
 from tbparse.records import Failure, Line, number_of
@@ -50,12 +51,12 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
         texts = {page.texts[i] for i in after}
         if failure.fate == "logged" and _records_after(page, last) >= RECORDS:
             enough = 0
-        if texts and _kind(failure) in handled:
+        if texts and raised_at(failure.root) in handled:
             enough = 1  # the same was caught before
         ended = len(texts) >= PROGRESS_LINES and any(_WEAK.match(t) for t in _window(page, last))
         if len(texts) >= enough or ended or any(_strong_success(t) for t in texts):
             failure.fate, failure.fate_why = "survived", "the same process went on with its work"
-            handled.add(_kind(failure))
+            handled.add(raised_at(failure.root))
 
 
 def _near(page: Page, failures: Sequence[Failure], ends: Mapping[int, int]) -> bytearray:
@@ -79,12 +80,6 @@ def mark_finished(failures: Sequence[Failure], last_lines: Sequence[Line], last_
     for failure in failures:
         if _may_survive(failure) and failure.last.no < tail[-1].no:
             failure.fate, failure.fate_why = "survived", "the log ends with the work done"
-
-
-def _kind(failure: Failure) -> tuple[str | None, str, int | None]:
-    """What makes two failures of one program the same one again."""
-    frames = failure.root.frames
-    return failure.root.exception, frames[-1].path if frames else "", frames[-1].line if frames else None
 
 
 def _records_after(page: Page, last: int) -> int:
