@@ -62,7 +62,7 @@ def answer_values(job: Job, decision: Decision, rules: RuleSet, returncode: int 
     ruling = _rule(cause, rules, decision)
     if ruling["verdict"] == "transient" and (failure.damaged or "").startswith(MIXED):
         # What another process raised may be lost in the mixture: an error that lasts must not be run again for an effect's sake.
-        ruling |= {"verdict": "unknown", "retry": retry_values(None, "unknown")}
+        ruling |= _withheld()
     fact = _exit_of_attempt(cause, job.exits)
     rank, local_rank, host = _place(cause, fact)
     culprit = culprit_of(decision)
@@ -81,11 +81,11 @@ def answer_values(job: Job, decision: Decision, rules: RuleSet, returncode: int 
     if cause.tier is Tier.WRAPPER and signal is None:
         notes.append("what the child printed is not in this log: look where its output went, or run it under `tbparse run`")
     if ruling["verdict"] == "transient" and job.skipped:
-        ruling |= {"verdict": "unknown", "retry": retry_values(None, "unknown")}
+        ruling |= _withheld()
         notes.append("what stands before may have ended it first: so nothing is said of trying again")
     elif ruling["verdict"] == "transient" and (job.passed or job.dropped) and _refutable(decision, cause):
         # One of those that were not read may have ended a rank, where those that were read did not.
-        ruling |= {"verdict": "unknown", "retry": retry_values(None, "unknown")}
+        ruling |= _withheld()
         notes.append("other failures were too many to read one by one, and may have ended it: so nothing is said of trying again")
     frames = _frames(links, root.index if link.frames else site_index, notes)
     return {
@@ -117,6 +117,11 @@ def answer_values(job: Job, decision: Decision, rules: RuleSet, returncode: int 
         "ranks": tuple(same_ranks(cause)),
         "attempts": tuple(attempts_of(decision)),
     }
+
+
+def _withheld() -> dict[str, Any]:
+    """What replaces a verdict that says to run again where something unread may speak against it."""
+    return {"verdict": "unknown", "retry": retry_values(None, "unknown")}
 
 
 def _refutable(decision: Decision, cause: Candidate) -> bool:
