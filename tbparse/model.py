@@ -176,3 +176,8 @@ def json_schema() -> dict[str, Any]:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "RootCause"
     return schema
+
+
+def not_transient(answer: RootCause, note: str) -> RootCause:
+    """The same answer without its advice to run again, and with a note that says why."""
+    return answer.model_copy(update={"verdict": "unknown", "retry": Retry(), "notes": (*answer.notes, note)})

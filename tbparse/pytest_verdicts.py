@@ -17,11 +17,11 @@ from tbparse.engine import Explainer
 from tbparse.errors import TbparseError
 from tbparse.launching.capture import capture
 from tbparse.launching.capture_child import Child as ChildProcess
-from tbparse.model import RootCause
+from tbparse.model import RootCause, not_transient
 from tbparse.pytest_evidence import Child, failed_child, is_assertion, peek, read_before
 from tbparse.records import Link
 from tbparse.retrying.choose import speaks_for_itself
-from tbparse.retrying.decision import Decision, not_transient, retryable
+from tbparse.retrying.decision import Decision, retryable
 from tbparse.ruleset.match import RuleSet, builtin_rules
 from tbparse.settings import load_project
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from tbparse.launching.history import History, Job, job_of
 from tbparse.launching.progress import progress_of
 from tbparse.launching.story import MAX_FAILURES, MAX_PREEMPTIONS, Story, identity, is_preemption, told_by
-from tbparse.model import Retry, RootCause
+from tbparse.model import RootCause, not_transient
 
 JITTER = 0.25
 REPEATED = "the same failure came again with no progress since, so it is not taken for one that passes"
@@ -155,5 +155,4 @@ class Attempts:
 
 def _no_longer(answer: RootCause, why: str) -> Next:
     """The answer of a failure that would be transient, had it not come before."""
-    update = {"verdict": "unknown", "retry": Retry(), "notes": (*answer.notes, why)}
-    return Next(answer.model_copy(update=update), None, why)
+    return Next(not_transient(answer, why), None, why)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tbparse.attribute import live
 from tbparse.attribute.origin import PathSettings
 from tbparse.engine import classify
-from tbparse.model import Retry, RootCause
+from tbparse.model import RootCause, not_transient
 from tbparse.ruleset.match import builtin_rules
 from tbparse.settings import NO_PROJECT, Project, load_project
 
@@ -118,11 +118,6 @@ def retryable(
 
 
 STAGED = "not called transient: a mock raised it, which it will do again"
-
-
-def not_transient(answer: RootCause, note: str) -> RootCause:
-    """The same answer without its advice to run again, and with a note that says why."""
-    return answer.model_copy(update={"verdict": "unknown", "retry": Retry(), "notes": (*answer.notes, note)})
 
 
 def _staged(exc: BaseException) -> bool:
