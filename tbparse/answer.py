@@ -16,6 +16,7 @@ from tbparse.beside import attempts_of, culprit_of, go_to, hang_captures, same_r
 from tbparse.dialects.mixed import MIXED
 from tbparse.records import Failure, Frame, Line, Link, RankExit
 from tbparse.ruleset import structure
+from tbparse.ruleset.kinds import category_of
 from tbparse.ruleset.match import Match, RuleSet, convert, retry_values
 from tbparse.terms import Confidence, signal_name
 
@@ -280,6 +281,10 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
         verdict, category = q.get("verdict") or verdict, q.get("category") or category
         advice = [*(q.get("advice") or ()), *advice] if not q.get("verdict") else list(q.get("advice") or advice)
         retry = q.get("retry") or retry
+    if rule.generic and rule.category in ("user-code", "data") and not (q and q.get("category")):
+        turned = category_of(root.link.exception or "", root.link.message or "", _told(root.link))
+        if turned is not None and turned != category and cause.failure.kind == "traceback":
+            category, advice = turned, [structure.TURNED[turned], *advice]
     if disagreement is not None and verdict in ("transient", "unknown"):
         verdict, retry = ("real" if disagreement.certain else "unknown"), None
         advice = [f"Make every rank run the same collectives: {disagreement.said}.", *advice]
@@ -331,13 +336,7 @@ def _unruled(cause: Candidate) -> dict[str, Any]:
     failure, link = cause.failure, cause.root.link
     ruling = structure.Ruling()
     if failure.kind == "traceback" and link.exception is not None and not is_wrapper(link):
-        frames = [x for x in link.frames if not x.plumbing]
-        ruling = structure.by_structure(
-            link.exception,
-            link.message or "",
-            in_user_code=_own(cause),
-            below_user_code=any(x.origin == "user" for x in frames),
-        )
+        ruling = structure.by_structure(link.exception, link.message or "", _told(link))
     elif failure.kind == "usage" or (failure.kind == "exit" and failure.signal is None and failure.exit_code in (2, 126, 127)):
         ruling = structure.Ruling("real", "config")
     return {
@@ -368,8 +367,13 @@ def _confidence(cause: Candidate) -> Confidence:
 
 def _own(cause: Candidate) -> bool:
     """The deepest frame is the user's."""
-    frames = [x for x in cause.root.link.frames if not x.plumbing]
+    frames = _told(cause.root.link)
     return bool(frames) and frames[-1].origin == "user"
+
+
+def _told(link: Link) -> list[Frame]:
+    """The frames without plumbing, outermost first."""
+    return [x for x in link.frames if not x.plumbing]
 
 
 def _evidence(cause: Candidate, decision: Decision) -> tuple[dict[str, Any], ...]:

@@ -15,8 +15,10 @@ from ruamel.yaml import YAML
 from tbparse import classify
 from tbparse.cli.rule_diff import compare
 from tbparse.cli.schema import rule_schema, site_schema
+from tbparse.records import Frame
 from tbparse.ruleset import docs
 from tbparse.ruleset.draft import example_of, name_of, pattern_of
+from tbparse.ruleset.kinds import category_of
 from tbparse.ruleset.match import PackedRule, RuleSet
 from tbparse.ruleset.pack import read_dir
 from tbparse.ruleset.packs import load_rules
@@ -145,20 +147,77 @@ def test_list_filters_by_category() -> None:
     assert len(rows) == sum(r.category == "storage" for r in read_dir(rules_dir()).values())
 
 
+USER = Frame("/w/train.py", 40, "main", "run(batch)")
+LIB = "/v/lib/python3.11/site-packages/"
+
+
+def library(path: str, function: str) -> Frame:
+    return Frame(LIB + path, 10, function, origin="library")
+
+
 @pytest.mark.parametrize(
-    ("exception", "message", "own", "below", "verdict"),
+    ("exception", "message", "frames", "verdict", "category"),
     [
-        ("ValueError", "no", True, True, "real"),
-        ("redis.exceptions.ConnectionError", "Error while reading from socket", False, True, "transient"),
-        ("pymongo.errors.AutoReconnect", "connection closed", False, False, "transient"),
-        ("httpx.ConnectTimeout", "", False, True, "transient"),
-        ("httpx.ConnectError", "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", False, True, "unknown"),
-        ("redis.exceptions.AuthenticationError", "invalid password", False, False, "unknown"),
-        ("acme.ConnectionLost", "gone", False, True, "unknown"),
-        ("httpx.ConnectTimeout", "", True, True, "real"),
+        ("ValueError", "no", [USER], "real", "user-code"),
+        (
+            "redis.exceptions.ConnectionError",
+            "Error while reading from socket",
+            [USER, library("redis/c.py", "read")],
+            "transient",
+            "network",
+        ),
+        ("pymongo.errors.AutoReconnect", "connection closed", [library("pymongo/p.py", "send")], "transient", "network"),
+        ("httpx.ConnectTimeout", "", [USER, library("httpx/_client.py", "send")], "transient", "network"),
+        ("httpx.ConnectTimeout", "", [USER], "unknown", "network"),
+        ("acme.ConnectionLost", "gone", [USER, library("acme/c.py", "send")], "unknown", "unknown"),
+        ("OSError", "[Errno 116] Stale file handle: 'a'", [USER], "unknown", "storage"),
+        ("OSError", "[Errno 28] No space left on device", [USER], "real", "storage"),
+        ("acme.OutOfMemoryError", "CUDA out of memory in pool", [USER, library("acme/c.py", "grow")], "real", "gpu-memory"),
+        ("RuntimeError", "acme: NCCL communicator broke", [USER, library("acme/c.py", "sync")], "unknown", "communication"),
+        ("RuntimeError", "tensors on the meta device are left", [USER, library("acme/c.py", "check")], "real", "user-code"),
+        ("RuntimeError", "expected a tensor of 512 rows", [library("acme/__main__.py", "main")], "real", "user-code"),
     ],
 )
 def test_a_failure_that_no_rule_knows_is_judged_by_its_structure(
-    exception: str, message: str, own: bool, below: bool, verdict: str
+    exception: str, message: str, frames: list[Frame], verdict: str, category: str
 ) -> None:
-    assert by_structure(exception, message, in_user_code=own, below_user_code=below).verdict == verdict
+    ruling = by_structure(exception, message, frames)
+    assert (ruling.verdict, ruling.category) == (verdict, category)
+
+
+@pytest.mark.parametrize(
+    ("exception", "message", "frames", "category"),
+    [
+        ("ValueError", "--save_steps must be a multiple of --eval_steps", [USER, library("acme/trainer.py", "__init__")], "config"),
+        ("ValueError", "Unknown optimizer adamx", [Frame("/w/optim.py", 3, "build_optimizer", "raise ValueError(x)")], "config"),
+        ("AssertionError", "global batch size (7) is not divisible by world size (2)", [library("acme/p.py", "setup")], "config"),
+        ("AssertionError", "", [USER, library("acme/arguments.py", "validate_args")], "config"),
+        ("acme.ConfigError", "no", [USER], "config"),
+        ("KeyError", "'ACME_HOME'", [Frame("/w/t.py", 3, "main", 'home = os.environ["ACME_HOME"]')], "config"),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: 'conf/big.yaml'", [USER], "config"),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: '/d/train.csv'", [USER], "data"),
+        (
+            "ValueError",
+            "bad",
+            [library("torch/utils/data/_utils/fetch.py", "fetch"), Frame("/w/d.py", 4, "__getitem__", "x")],
+            "data",
+        ),
+        ("ValueError", "Input X contains NaN", [USER, library("acme/v.py", "check_array")], "data"),
+        ("soundfile.LibsndfileError", "Format not recognised", [USER, library("soundfile.py", "_open")], "data"),
+        ("RuntimeError", "acme requires torch>=2.4, please upgrade", [USER, library("acme/v.py", "check")], "dependency"),
+        ("AttributeError", "module 'acme' has no attribute 'old'", [USER], "dependency"),
+        (
+            "ValueError",
+            "Expected input batch_size (64) to match target batch_size (32).",
+            [library("torch/nn/functional.py", "nll")],
+            None,
+        ),
+        ("AttributeError", "'Net' object has no attribute 'num_classes'", [USER], None),
+        ("NameError", "name 'sample' is not defined", [Frame("/w/d.py", 4, "__getitem__", "x")], None),
+        ("ValueError", "shapes do not agree", [USER, library("acme/net.py", "forward")], None),
+    ],
+)
+def test_the_structure_tells_settings_inputs_and_packages_from_the_program(
+    exception: str, message: str, frames: list[Frame], category: str | None
+) -> None:
+    assert category_of(exception, message, frames) == category

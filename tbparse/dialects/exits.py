@@ -41,7 +41,7 @@ _NOT_FOUND = re.compile(
 )
 _HYDRA = re.compile(r"Set the environment variable HYDRA_FULL_ERROR=1|set env var HYDRA_FULL_ERROR=1")
 _HYDRA_FIRST = re.compile(
-    r"^(?:Error executing job with overrides|Error (?:locating target|in call to target|instantiating)|Could not |In '|Primary config|Key '|Missing |Ambiguous|Error parsing|Multiple values|Error merging|Config|Unable to find)"
+    r"^(?:Error executing job with overrides|Error (?:locating target|in call to target|instantiating)|Could not |In '|Key '|Missing |Error parsing|Multiple values|Error merging|Config|Cannot find|Primary |Ambiguous|Unable to find)"
 )
 _GRACEFUL = re.compile(r"(?P<message>Detected KeyboardInterrupt, attempting graceful shutdown.*)")
 
