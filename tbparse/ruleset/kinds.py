@@ -42,6 +42,16 @@ _DEPENDENCY = (
 )
 _MODULE_ATTRIBUTE = r"module '[\w.]+' has no attribute|'_OpNamespace'"
 
+_CALL = (
+    r"^(?!(?:\w+\.)*(?:forward|<lambda>|\w+_step|\w*collate\w*|compute_\w+|main|wrapper|\w+_fn)\(\))[\w.]+\(\) "
+    r"(?:got an unexpected keyword argument|missing \d+ required|takes .{0,40}positional argument|got multiple values for)"
+)
+"""A call that does not fit: the frame that raises it is the caller's."""
+_HANDS_ON = (
+    r"/torch/(?:nn/|utils/|multiprocessing/|_dynamo/|autograd/)|/(?:ray|optuna|joblib|dask|distributed|click|typer|fire|absl|celery|pluggy"
+    r"|_pytest|lightning|pytorch_lightning|hydra|wrapt|decorator|multiprocess|apply|gymnasium|keras|flax|jax)(?:/|\.py$|\w*/)"
+)
+"""Files that call what the user gave them: a call that does not fit is the user's there."""
 _CIRCULAR = r"circular import"
 
 _SAMPLE = (
@@ -197,6 +207,14 @@ def category_of(exception: str, message: str, frames: Sequence[Frame]) -> Catego
     if _has(_CIRCULAR, message):
         return None
     if _has(_DEPENDENCY_TYPE, exception) or _has(_DEPENDENCY, message) or _has(_MODULE_ATTRIBUTE, message):
+        return "dependency"
+    if (
+        name == "TypeError"
+        and _has(_CALL, message)
+        and last is not None
+        and last.origin == "library"
+        and not _has(_HANDS_ON, paths[-1])
+    ):
         return "dependency"
     if _reads_a_sample(exception, name, frames, paths):
         return "data"
