@@ -27,7 +27,7 @@ NO_SETTINGS = PathSettings()
 
 _LIBRARY = re.compile(
     r"(?:^|/)(?:site-packages|dist-packages|installed_wheels|node_modules)/|\.egg/|\.egg-link|\.whl/|pyspark\.zip/|py4j-[\w.-]+\.zip/"
-    r"|runfiles/(?:rules_python[~+]|pip_|[\w.+~-]*pip[~_+])|/databricks/(?:python\d?|spark|python_shell)/|\.pex/|/PyInstaller/|/(?:torch|vllm)inductor_|/torchinductor_"
+    r"|runfiles/(?:rules_python[~+]|pip_|[\w.+~-]*pip[~_+])|/databricks/(?:python\d?|spark|python_shell)/|\.pex/|/PyInstaller/|/(?:torch|vllm)inductor_|/torchinductor_|/__autograph_generated_file"
     r"|^(?:/__w/|/pytorch/|\.\./)?(?:aten|c10|torch/csrc)/|(?:^|/)(?:_?pytest|pluggy|xdist)/",
     re.IGNORECASE,
 )
