@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from tbparse.records import Frame
 from tbparse.terms import Category
 
+MAX_CHARS = 4000
+"""Of longer messages the beginning is read."""
 _BUGS = frozenset({
     "TypeError", "NameError", "UnboundLocalError", "AttributeError", "IndexError", "ZeroDivisionError", "RecursionError",
     "SyntaxError", "IndentationError", "TabError", "StopIteration",
@@ -81,8 +83,8 @@ _DATA = (
     r"|\b(?:columns?|features?|fields?)\b.{0,80}\b(?:missing|not (?:in|found)|do(?:es)? not (?:exist|match)|don't match"
     r"|duplicate)"
     r"|\bmissing (?:columns?|features?|fields?|labels?)\b|\bfeature names?\b"
-    r"|\b(?:no|0|zero|empty|any) (?:valid )?(?:samples?|examples?|images?|rows?|records?|annotations?|data files?"
-    r"|training data)\b"
+    r"|\b(?:no|0|zero|empty|any) (?:valid |usable )?(?:data (?:found|in|left)|samples?|examples?|images?|rows?"
+    r"|records?|annotations?|data files?|training data)\b"
     r"|\btoo few\b|\bleast populated|\b(?:only|just) (?:one|1) (?:class|member|sample)|\bbbox|\bbounding box|\bannotations?\b"
     r"|\bcoco set\b|\bout of vocabulary\b|\b(?:data)?set (?:is|was|seems|appears)? ?empty\b|\bempty (?:data)?set\b"
     r"|\bEmpty Logs\b"
@@ -149,7 +151,8 @@ _CHOICE = (
     r"|\b(?:should|must|has to|needs to) be (?:one of|in|set|specified|a path|an existing|either|exactly|consistent)\b"
     r"|\b(?:available|valid|supported|possible|allowed|known|registered) (?:\w+ ){0,3}(?:are|is|include)?: ?\S"
     r"|\bavailable: ?[\[({'\"]"
-    r"|\bchoose (?:from|one)|\bis not (?:registered|available|a (?:valid|supported|known))|\bnot in the \w+ registry"
+    r"|\bchoose (?:from|one)|\b(?:could not|cannot|can't) find (?:the )?(?:\w+ ){0,3}(?:class|layer|module|backend|strategy)"
+    r"|\bis not (?:registered|available|a (?:valid|supported|known))|\bnot in the \w+ registry"
     r"|\b(?:is )?not supported for (?:this|the)|\bshould be one of\b|\bsupported values?\b)"
 )
 _SIZES = (
@@ -171,8 +174,8 @@ _CHECKPOINT = (
     r"(?:checkpoint|tokenizer|model|config\w*|weights)|(?:no|not) .{0,40}(?:checkpoint|weights) (?:found|file))"
 )
 _CONFIG = (
-    r"(?i:\b(?:bad|invalid|wrong|missing|malformed|inconsistent|illegal) (?:config\w*|arguments?|options?|settings?|flags?"
-    r"|hyper-?parameters?)"
+    r"(?i:\b(?:bad|invalid|wrong|missing|malformed|inconsistent|illegal) (?:\w+ )?(?:config\w*"
+    r"|arguments?(?! \d)|options?|settings?|flags?|hyper-?parameters?)"
     r"|\bconfig(?:uration)?(?: file)?\b.{0,80}(?:must|should|missing|invalid|mismatch|inconsistent|not (?:found|exist|set"
     r"|support))"
     r"|\benvironment variable|\bcommand.?line\b|\bnot in struct\b|\bno such option\b|\brepo(?:sitory)? id\b"
@@ -190,6 +193,8 @@ _CONFIG_SOURCE = (
     r"\bos\.environ|\bgetenv\(|^\s*(?:raise|assert)\b.*\b(?:cfg|conf|config|hparams|settings|FLAGS|args|opts?)(?:\.|\[)"
 )
 """A line of the user's that reads what was given from outside."""
+_CONFIG_LOOKUP = r"\b(?:cfg|conf|config|configs|hparams|settings|FLAGS|args|opts?)\s*(?:\[|\.)"
+_NO_SETTING = r"^'(?:Namespace|DictConfig|EasyDict|AttrDict|Munch|ConfigDict|CfgNode|FlagValues|Config)' object has no attribute"
 
 
 def _has(pattern: str, text: str) -> bool:
@@ -199,8 +204,8 @@ def _has(pattern: str, text: str) -> bool:
 
 def category_of(exception: str, message: str, frames: Sequence[Frame]) -> Category | None:
     """Config, data or dependency; None where the structure tells neither. ``frames`` outermost first, without plumbing."""
-    name = exception.rpartition(".")[2]
-    shown = f"{exception}: {message[:4000]}"
+    name, message = exception.rpartition(".")[2], message[:MAX_CHARS]
+    shown = f"{exception}: {message}"
     paths = [x.path.replace("\\", "/") for x in frames]
     last = frames[-1] if frames else None
     function = (last.function or "") if last else ""
@@ -218,6 +223,9 @@ def category_of(exception: str, message: str, frames: Sequence[Frame]) -> Catego
         return "dependency"
     if _reads_a_sample(exception, name, frames, paths):
         return "data"
+    source = (last.source or "") if last is not None and last.origin == "user" else ""
+    if (name == "KeyError" and _has(_CONFIG_LOOKUP, source)) or (name == "AttributeError" and _has(_NO_SETTING, message)):
+        return "config"
     if name in _BUGS or function.startswith("test_"):
         return None
     if _has(_CONFIG_TYPE, exception):
@@ -229,7 +237,7 @@ def category_of(exception: str, message: str, frames: Sequence[Frame]) -> Catego
         return "data" if name in ("FileNotFoundError", "JSONDecodeError", "NotADirectoryError") else None
     if name == "UnicodeDecodeError":
         return "data"
-    if last is not None and last.origin == "user" and last.source and _has(_CONFIG_SOURCE, last.source):
+    if _has(_CONFIG_SOURCE, source):
         return "config"
     if _has(_COMPUTING, paths[-1] if paths else "") and function != "load_state_dict":
         return "data" if _has(_DATA, message) else None
