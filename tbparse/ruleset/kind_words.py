@@ -92,12 +92,14 @@ CONFIG_PATH = (
 )
 BUILDS = r"trainer\w*\.py$|plugins?\.py$|/dataclasses\.py$|accelerator\w*\.py$|/strateg\w+(?:/|\.py)"
 """Files whose constructors take nothing but settings."""
-NOUN = (
-    r"(?:args?|arguments?|argv|cfg|conf|config|configs|configuration|options?|hparams|settings|flags?|overrides|environment"
-    r"|env)"
+VERB = (
+    r"(?:parse|validate|check|verify|load|read|get|create|build|process|set|setup|init|initialize|prepare|merge|update|override"
+    r"|overwrite|resolve|from|add|convert|make|finalize|sanity_check|apply|compose|restore|fill|infer|normalize)"
 )
+NOUN = r"(?:args?|arguments?|argv|cfg|conf|configs?|configuration|options?|hparams|settings|flags?|overrides|environment)"
 CONFIG_FUNCTION = (
-    rf"^(?:\w+\.)*_*(?:parse_known_args|\w*_?{NOUN}(?:_\w+)?|build_from_cfg|__post_init__|_batch_assertion|_check_head"
+    rf"^(?:\w+\.)*_*(?:parse_known_args|(?:from|load|read)_env(?:_\w+)?|{VERB}_(?:\w+_)?{NOUN}(?:_\w+)?|{NOUN}"
+    r"|build_from_cfg|__post_init__|_batch_assertion|_check_head"
     r"|validate|_validate\w*|validate_\w+|_verify\w*|sanity_check\w*)$"
 )
 SETUP = (
@@ -143,7 +145,7 @@ CHOICE = (
 SIZES = (
     r"(?i:(?:batch.?size|world.?size|\bnum_\w+|\bnumber of (?:\w+ ){0,2}(?:heads|gpus?|devices|layers|ranks|processes"
     r"|workers|experts"
-    r"|classes|epochs|steps|stages|microbatches)|parallel.?(?:size|dims?)|pipeline|hidden.?size|learning rate|warm.?up"
+    r"|classes|epochs|steps|stages|microbatches)|parallel.?(?:size|dims?|degrees?)|pipeline|hidden.?size|learning rate|warm.?up"
     r"|max.?steps)"
     r".{0,160}(?:divisible|multiple of|must|should|cannot|exceed|match|greater|less|smaller|larger|positive|equal|!="
     r"|at least|invalid))"

@@ -44,7 +44,7 @@ _PASSING = re.compile(
     r"|out of))"
     r"|\bCUDA\b.{0,40}\b(?:error|memory|initiali|driver)|\bNCCL\b|\bHCCL\b|\bgloo\b|device-side|\bsocket\b"
     r"|network (?:is|error|unreach|failure|down|connect)|out of memory|cannot allocate|not enough memory|insufficient memory"
-    r"|memory (?:error|access|alloc|limit|exhaust)|\bkilled\b|\bdied\b|\bsignal \d|\bSIG[A-Z]{3,}|\baborted\b|broken pipe"
+    r"|memory (?:error|access|alloc|limit|exhaust)|\bkilled\b|\bdied\b|\bsignal \d|(?-i:\bSIG[A-Z]{2,})|\baborted\b|broken pipe"
     r"|\bbroken\b"
     r"|closed by|(?:connection|stream|channel|pipe).{0,20}closed|interrupt|preempt|evict"
 )
