@@ -176,6 +176,8 @@ def library(path: str, function: str) -> Frame:
         ("RuntimeError", "acme: NCCL communicator broke", [USER, library("acme/c.py", "sync")], "unknown", "communication"),
         ("RuntimeError", "tensors on the meta device are left", [USER, library("acme/c.py", "check")], "real", "user-code"),
         ("RuntimeError", "expected a tensor of 512 rows", [library("acme/__main__.py", "main")], "real", "user-code"),
+        ("acme.OddError", "zork", [library("acme/__main__.py", "main")], "unknown", "unknown"),
+        ("acme.OddError", "zork", [USER, library("acme/__main__.py", "main")], "real", "user-code"),
     ],
 )
 def test_a_failure_that_no_rule_knows_is_judged_by_its_structure(

@@ -6,6 +6,7 @@ type of a known network library may pass. Of everything else the log alone does 
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -99,4 +100,7 @@ def by_structure(exception: str, message: str, frames: Sequence[Frame]) -> Rulin
     category = category_of(exception, message, frames)
     if category is not None:
         return Ruling("real", category, (TURNED[category],))
-    return OWN if own else REFUSED
+    if own:
+        return OWN
+    known = any(x.origin == "user" for x in frames) or hasattr(builtins, exception)
+    return REFUSED if known else Ruling()
