@@ -102,7 +102,9 @@ def test_a_schedulers_notice_behind_an_error_that_lasts_is_no_reason_to_run_it_a
 
 
 @pytest.mark.parametrize("notice", NOTICES)
-def test_a_schedulers_notice_explains_the_interrupts_and_broken_collectives_that_follow_its_grace_time(notice: str, explain) -> None:
+def test_a_schedulers_notice_explains_the_interrupts_and_broken_collectives_that_follow_its_grace_time(
+    notice: str, explain
+) -> None:
     progress = "".join(f"step {i} loss {2.0 - i / 10:.2f}\n" for i in range(6))
     answer = explain(notice + progress + of_rank(0, COLLECTIVE) + of_rank(1, GLOO), returncode=1)
     assert (answer.category, answer.verdict) == ("scheduler", "transient")
