@@ -77,6 +77,39 @@ def test_a_scheduler_that_ends_a_job_which_was_already_dying_is_an_effect(explai
     assert (answer.exception, answer.rank) == ("KeyError", 1)
 
 
+NOTICES = (
+    PREEMPTED,
+    "Spot instance interruption notice received\n",
+    "Instance was preempted.\n",
+    "TERM_PREEMPT: job killed by preemption.\n",
+    "42s  Warning  Preempted  pod/a-4-w-0  Preempted by pod on node n1\n",
+    "srun: error: Node failure on c3-14\n",
+    "004 (0213.004.000) 03/14 13:02:10 Job was evicted.\n",
+)
+
+
+@pytest.mark.parametrize("notice", NOTICES)
+def test_a_job_that_worked_on_after_a_schedulers_notice_died_of_its_own_later_error(notice: str, explain) -> None:
+    progress = "".join(f"step {i} loss {2.0 - i / 10:.2f}\n" for i in range(6))
+    answer = explain(notice + progress + LOCAL, returncode=1)
+    assert (answer.verdict, answer.exception) == ("real", "KeyError")
+
+
+@pytest.mark.parametrize("notice", NOTICES)
+def test_a_schedulers_notice_behind_an_error_that_lasts_is_no_reason_to_run_it_again(notice: str, explain) -> None:
+    answer = explain(LOCAL + notice, returncode=1)
+    assert (answer.verdict, answer.exception) == ("real", "KeyError")
+
+
+@pytest.mark.parametrize("notice", NOTICES)
+def test_a_schedulers_notice_explains_the_interrupts_and_broken_collectives_that_follow_its_grace_time(
+    notice: str, explain
+) -> None:
+    progress = "".join(f"step {i} loss {2.0 - i / 10:.2f}\n" for i in range(6))
+    answer = explain(notice + progress + of_rank(0, COLLECTIVE) + of_rank(1, GLOO), returncode=1)
+    assert (answer.category, answer.verdict) == ("scheduler", "transient")
+
+
 def test_the_kernels_killer_beats_a_killed_workers_wrapper(explain) -> None:
     oom = "[ 912.1] Out of memory: Killed process 4242 (python) total-vm:90000000kB, anon-rss:64000000kB, file-rss:0kB, shmem-rss:0kB\n"
     answer = explain(oom + CHILD.replace("returned non-zero exit status 1.", "died with <Signals.SIGKILL: 9>."), returncode=1)

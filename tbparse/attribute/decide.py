@@ -62,7 +62,7 @@ def attribute(job: Job, rules: RuleSet, returncode: int | None) -> Decision:
         rate(c)
     candidates = fold_twins(candidates)
     demote_handled(candidates, job.exits, rules)
-    weigh(candidates, job.exits, job.facts.closed, times)
+    weigh(candidates, job.exits, job.facts.closed, times, job.evidence)
     wrappers = [c for c in candidates if c.tier is Tier.WRAPPER or (c.tier is Tier.DEATH and c.failure.kind == "traceback")]
     failed = None if running else _failed(returncode, job, candidates)
     case = Case(

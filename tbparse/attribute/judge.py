@@ -16,9 +16,11 @@ from tbparse.attribute.cascade import Candidate, Tier
 from tbparse.attribute.clocks import Clocks, Moment, scale, time_in
 from tbparse.attribute.handled import may_have_ended
 from tbparse.attribute.sameness import fingerprint
+from tbparse.attribute.survived import PROGRESS_LINES
 from tbparse.attribute.unwrap import blame, short
 from tbparse.attribute.witnesses import Case, Statement
-from tbparse.records import Failure, RankExit
+from tbparse.dialects import frames as f
+from tbparse.records import Failure, Line, RankExit
 from tbparse.text.blocks import LINES_AFTER
 
 if TYPE_CHECKING:
@@ -72,15 +74,30 @@ def rank_order(candidates: Sequence[Candidate], times: Mapping[int, float]) -> l
     return out
 
 
-def weigh(candidates: Sequence[Candidate], exits: Sequence[RankExit], closed: set[int], times: Mapping[int, float]) -> None:
-    """Correct tiers by what only the whole job shows."""
+def weigh(
+    candidates: Sequence[Candidate],
+    exits: Sequence[RankExit],
+    closed: set[int],
+    times: Mapping[int, float],
+    lines: Sequence[Line] = (),
+) -> None:
+    """Correct tiers by what only the whole job shows. ``lines``: what was kept of the log beside the failures."""
     locals_ = [c for c in candidates if c.tier is Tier.LOCAL]
     for c in candidates:
         rule = c.root.match.rule if c.root.match else None
-        if c.tier is Tier.SYSTEM and c.failure.kind == "scheduler" and (rule is None or rule.category == "scheduler"):
+        if c.tier is not Tier.SYSTEM or (rule is not None and rule.category != "scheduler"):
+            continue
+        for own in locals_:
+            if _went_on_between(c, own, lines):
+                c.tier, c.why = Tier.EFFECT, "the work went on after it, until an error of its own that lasts"
+                break
+        if c.tier is Tier.SYSTEM:
             # A scheduler's line that comes after a rank's own error reports the end of a job that was already dying, and one that
             # ended an earlier attempt does not explain what a later one raised.
             for own in locals_:
+                # What only a rule knows as a scheduler's line may be another job's: it gives way to what a rerun raises again.
+                if c.failure.kind != "scheduler" and not _lasts(own):
+                    continue
                 if not _interrupted(own) and (why := _before(own, c, times)) is not None:
                     c.tier, c.why = Tier.EFFECT, why
                     break
@@ -96,6 +113,20 @@ def weigh(candidates: Sequence[Candidate], exits: Sequence[RankExit], closed: se
         pid = c.failure.pid
         if c.failure.kind == "launcher" and c.failure.signal == 15 and closed and pid not in closed and pid in named:
             c.tier, c.why = Tier.DEATH, "the SIGTERM came from outside: the launcher sent none to this worker"
+
+
+def _went_on_between(line: Candidate, own: Candidate, lines: Sequence[Line]) -> bool:
+    """Whether the job worked on (or was queued again) after a scheduler's line, and then raised what a rerun raises again."""
+    a, b = line.failure, own.failure
+    if not _lasts(own) or a.source != b.source or a.last.start >= b.first.start:
+        return False
+    between = {x.text for x in lines if a.last.start < x.start < b.first.start and f.PROGRESS.search(x.text)}
+    return len(between) >= PROGRESS_LINES
+
+
+def _lasts(own: Candidate) -> bool:
+    """Whether a rule says that the error comes again in every run."""
+    return own.root.match is not None and own.root.match.rule.verdict == "real"
 
 
 RESTARTED = "the launcher started the ranks again, and they went on"

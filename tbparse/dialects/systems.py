@@ -14,7 +14,7 @@ from tbparse.text.quotes import mentioned
 
 _SCHEDULER = re.compile(
     r"""(?P<message>
-      (?:slurmstepd|srun|sbatch|salloc|slurmctld|slurm_load_jobs)(?:-\S+)?:\ error:\ .*
+      (?:slurmstepd|srun|sbatch|salloc|slurmctld|slurm_load_jobs)(?:-\S+)?:\ (?:error|fatal):\ .*
     | \*\*\*\ (?:JOB|STEP)\ .*CANCELLED\ AT.*
     | (?:error:\ )?Detected\ \d+\ oom[-_\ ]kill\ events?.*
     | Some\ of\ the\ step\ tasks\ have\ been\ OOM\ Killed.*
@@ -48,7 +48,7 @@ _KERNEL = re.compile(
 )
 _LOOK = re.compile(
     r"(?:slurmstepd|srun|sbatch|salloc|CANCELLED AT|oom[-_ ]?kill|OOM Killed|OOMKill|Evicted|evicted|Preempt|preempted|DeadlineExceeded|NodeLost|FailedScheduling|FailedMount|FailedAttachVolume"
-    r"|BackOff|NodeNotReady|low on resource|had condition|AdmissionError|longer than|ErrImage|ContainerCannotRun|BackoffLimit|EmptyDir|FailedCreatePod|deletion of Pod|terminated because|Job was active|Job has (?:reached|gone)"
+    r"|BackOff|NodeNotReady|low on resource|had condition|AdmissionError|longer than|ErrImage|Failed to pull|ContainerCannotRun|BackoffLimit|EmptyDir|FailedCreatePod|deletion of Pod|terminated because|Job was active|Job has (?:reached|gone)"
     r"|NVRM: |: SXid |Kill(?:ed)? process|oom_reaper|\[Hardware Error\]|mce: |EDAC|AER: |segfault at|traps: |I/O error|EXT4-fs|XFS|Lustre|nfs: )",
 )
 _SRUN_TASK = re.compile(r"srun: error: [\w.-]+: tasks? [\d,\-]{1,400}: ")
