@@ -232,9 +232,8 @@ class ChainReader:
         kind, message, inner_type = exc
         link = Link(kind, message, frames, line=self.lines[i], first_line=self.lines[first])
         parts, nested, end = self._message(i, message or "", inner_type is not None)
-        if len(parts) > 1 and not nested and not self._leaves and not self._extra_frames and _one_line(kind, frames):
-            cut = next((k for k, p in enumerate(parts) if k and p and p[0] not in " \t"), len(parts))
-            parts, end = parts[:cut], min(end, i + cut)
+        if len(parts) > 1 and not nested and not self._leaves and not self._extra_frames and _one_line(kind, parts[0], frames):
+            parts, end = parts[:1], min(end, i + 1)
         link.message = f.trim_message(parts)
         device = _DEVICE.search(link.message) if nested else None
         if device:
@@ -355,11 +354,13 @@ class ChainReader:
                     j = stop + 1
                     break
             if t[0] in " \t":
+                if j == i + 1 and not nested and text[-1:] not in (":", "", ",", "(", "[", "{") and f.PROGRESS.search(t):
+                    break  # the program's own next words, set in
                 if f.is_bar(t) or _PROFILE.match(t) or self._syntax_error_at(j) or (self.depth and _JAVA.match(t)):
                     break
                 parts.append(t)
             else:
-                if (f.ends_message(t) and not self._paddle_section(j)) or loose >= MAX_LOOSE_LINES:
+                if (f.ends_message(t) and not self._paddle_section(j)) or loose >= MAX_LOOSE_LINES or self._usage_at(j):
                     break
                 if parts[-1].endswith("raised:") and not nested:
                     inner = f.split_exception(t, lone=True)
@@ -369,6 +370,12 @@ class ChainReader:
                 parts.append(t)
             j += 1
         return parts, nested, j
+
+    def _usage_at(self, j: int) -> bool:
+        """Whether a command's usage text begins here, which ends with what is wrong."""
+        return self.texts[j][:6] in ("usage:", "Usage:") and any(
+            ": error: " in t or t.startswith("Error: ") for t in self.texts[j + 1 : j + 60]
+        )
 
     def _paddle_section(self, j: int) -> bool:
         """PaddlePaddle and MindSpore set the titles of their message's sections between rules."""
@@ -526,16 +533,33 @@ _SINGLE = frozenset(
         "KeyboardInterrupt", "StopIteration", "MemoryError",
     }
 )  # fmt: skip
-_LITERAL_RAISE = re.compile(r"^raise (?P<name>[A-Za-z_][\w.]*)(?:\((?:[rb]?(?:'[^'\\]*'|\"[^\"\\]*\")|)\))?(?: from \w+)?$")
+_MAY_BE_RAISED = frozenset(
+    {"AttributeError", "FileNotFoundError", "FileExistsError", "PermissionError", "IsADirectoryError", "NotADirectoryError", "MemoryError"}
+)
+"""Of those, the ones that programs raise with messages of their own, which may go over several lines."""
+_LITERAL_RAISE = re.compile(
+    r"^raise (?P<name>[A-Za-z_][\w.]*)(?:\((?:(?P<f>[rbfu]*)(?:'(?P<one>[^'\\]*)'|\"(?P<two>[^\"\\]*)\")|)\))?(?: from \w+)?$"
+)
+_BY_PYTHON = re.compile(r"^\[Errno \d+\] |^\[WinError \d+\] |object has no attribute '|has no attribute '\w+'$")
+_CHILD_ENDED = re.compile(r"(?:returned non-zero exit status -?\d+|died with (?:<Signals\.\w+: \d+>|unknown signal \d+))\.$")
 
 
-def _one_line(kind: str, frames: Sequence[Frame]) -> bool:
+def _one_line(kind: str, message: str, frames: Sequence[Frame]) -> bool:
     """Whether the message cannot go over more lines: the raising line shows all of it, or Python itself wrote it."""
     source = frames[-1].source if frames else None
+    name = kind.rpartition(".")[2]
+    if name == "CalledProcessError":
+        return _CHILD_ENDED.search(message) is not None  # what stands below are notes
     if source is not None and source.startswith("raise "):
         literal = _LITERAL_RAISE.match(source)  # `raise value` hands on whatever was caught
-        return literal is not None and literal["name"].rpartition(".")[2] == kind.rpartition(".")[2]
-    return kind in _SINGLE
+        if literal is None or literal["name"].rpartition(".")[2] != name:
+            return False
+        said = literal["one"] or literal["two"] or ""
+        if "f" not in (literal["f"] or "") or "{" not in said:
+            return True
+        tail = said.rpartition("}")[2]  # what is filled in may have lines of its own, but not behind the text's end
+        return bool(tail.strip()) and message.endswith(tail.rstrip())
+    return name in _SINGLE and (name not in _MAY_BE_RAISED or _BY_PYTHON.search(message) is not None)
 
 
 def relate(links: list[Link]) -> list[Link]:
