@@ -17,9 +17,6 @@ KNOWN_WRONG: dict[tuple[str, str], str] = {
     # A remote task's frames stand in a worker's log record; the caller's are in another traceback, of which nothing says so.
     ("made/celery-task", "frame"): "entry is the worker's, not the caller's",
     ("made/ray-train", "frame"): "entry is the worker's, not the driver's",
-    # The prompt `In [2]: ` stands before the dashes, so the head of the traceback is not seen as one.
-    ("made/ipython-error-at-prompt", "exception"): "a prompt stands before the traceback's dashes",
-    ("made/ipython-error-at-prompt", "frame"): "a prompt stands before the traceback's dashes",
 }
 """``(case id, field group)`` → why it is wrong."""
 

@@ -19,7 +19,6 @@ WRONG_IN: dict[str, str] = {
     "py2-ok-real-threads": "stderr's traceback before stdout's words; nothing but the words says that the program went on",
     "py2-print-type-only": "only a type's name was printed",
     "py2-uv-flash-attn": "a backend's `<string>` frame is taken for a program given with -c",
-    "f3-forum-stripped-curly": "quotation marks that a forum made curly",
 }
 """case id → why fields of it are wrong today; what becomes right must leave."""
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from tbparse.dialects import frames as f
+from tbparse.dialects.messages import PARAGRAPHS, RESUMES, give_back, one_line, take_rank
 from tbparse.records import Frame, Line, Link, text_of
 
 MAX_DEPTH = 12
@@ -30,11 +31,6 @@ _BARE_GROUP = re.compile(r"^(?P<gutter> *)\| [A-Za-z_][\w.]*: .*\(\d+ sub-except
 _SNIPPET = re.compile(r"^\[Rank (?P<rank>\d{1,6}) Error Snippet\]:$")
 _PROFILE = re.compile(r"^ +\d+ function calls (?:\(\d+ primitive calls\) )?in \d")  # cProfile prints it at the exit
 _GROUP_INNER = "Exception Group Traceback (most recent call last):"
-_RESUMES = re.compile(
-    r"^(?:Set TORCH|from user code:|Exception raised from|frame #\d|Additional|BufferAssignment|Compile with|Hint|hint|NOTE|Note|You can |For more|"
-    r"The above operation|CUDA kernel errors|For debugging|-- Process \d|Traceback of|Last error|nccl\w+:|Cannot |Please|Device-side|Device:|Instructions|"
-    r"C\+\+ Traceback|Error Message Summary|-{20,}$|\w+Error: ?$|Out of memory error on GPU|\[Hint|If you |This |Make sure|Checkout|Try |To |The exit codes|The actor |The error|See |Parameter indices|Diagnostics|Original|\(|Failed to |\d+ successful|\[\[)"
-)
 _DEVICE = re.compile(r"in replica (\d+) on device (\d+)")
 _RAY_TASK = re.compile(r"^(?P<name>ray::[^\s(]+(?:\([^)]*\))?)\s*\((?P<info>[^()]*(?:\([^()]*\)[^()]*)*)\)?")
 _SYNTAX = re.compile(r"^(?:SyntaxError|IndentationError|TabError): ")
@@ -43,6 +39,7 @@ _BANNER = re.compile(r"^[*=#-]{16,}$")
 _RULER = re.compile(r"^-{10,}$")
 _REMOTE_OPEN = re.compile(r"^[\w.]*RemoteTraceback:\s*$")
 _SUBPROCESS = "An exception occurred in a subprocess:"  # inductor's compile workers; a blank line and `Name=` follow
+_OF_RANKS = "CheckpointException ranks:"  # torch.distributed.checkpoint quotes each rank's traceback, and closes it with its number
 _REMOTE_HEADER = re.compile(r"^: \S.*Exception: Traceback \(most recent call last\):\s*$")  # the same, through py4j
 _JAVA = re.compile(r"^\s+at [\w.$/<>]+\([^()]*\)$")
 _POINTS_DOWN = re.compile(r"(?:[Ss]tack ?trace|[Tt]raceback) below[:.]?\s*$")  # pyspark quotes the worker's traceback
@@ -232,7 +229,7 @@ class ChainReader:
         kind, message, inner_type = exc
         link = Link(kind, message, frames, line=self.lines[i], first_line=self.lines[first])
         parts, nested, end = self._message(i, message or "", inner_type is not None)
-        if len(parts) > 1 and not nested and not self._leaves and not self._extra_frames and _one_line(kind, parts[0], frames):
+        if len(parts) > 1 and not nested and not self._leaves and not self._extra_frames and one_line(kind, parts[0], frames):
             parts, end = parts[:1], min(end, i + 1)
         link.message = f.trim_message(parts)
         device = _DEVICE.search(link.message) if nested else None
@@ -340,12 +337,18 @@ class ChainReader:
             if (
                 not nested
                 and f.HEADER.search(t)
-                and (_POINTS_DOWN.search(parts[-1]) or _REMOTE_HEADER.search(t) or parts[0].endswith(_SUBPROCESS))
+                and (
+                    _POINTS_DOWN.search(parts[-1])
+                    or _REMOTE_HEADER.search(t)
+                    or parts[0].endswith(_SUBPROCESS)
+                    or parts[0].startswith(_OF_RANKS)
+                )
             ):
                 nested, j = self._nested(j)
+                take_rank(nested)
                 break
             if f.HEADER.search(t) and j + 1 < n and (f.read_frame(texts[j + 1]) or self._exception_at(j + 1)):
-                j = _give_back(parts, nested, j)
+                j = give_back(parts, nested, j)
                 break
             if _BANNER.match(t) and len(parts) == 1 and not parts[0].strip():
                 stop = next((k for k in range(j + 1, min(j + 40, n)) if texts[k] == t), j)
@@ -418,7 +421,8 @@ class ChainReader:
         if any("defined at (most recent call last)" in p or "Detected at node" in p for p in parts[:8]):
             return True  # TensorFlow tells where a node was made before it says what was wrong with it
         return (
-            _RESUMES.match(text) is not None
+            RESUMES.match(text) is not None
+            or PARAGRAPHS.search(parts[0]) is not None
             or (len(parts) == 1 and not parts[0].strip() and not f.HEADER.search(text))
             or _SUB_OPEN.match(text) is not None
             or parts[-1].rstrip().endswith(":")
@@ -512,54 +516,6 @@ class ChainReader:
             else:
                 self._elided = True
         return leaves, j
-
-
-def _give_back(parts: list[str], nested: list[Link], j: int) -> int:
-    """Before another traceback, loose lines are most likely the next process's: take them off the message again."""
-    if nested:
-        return j
-    while len(parts) > 1 and parts[0].strip() and parts[-1] and parts[-1][0] not in " \t" and not _RESUMES.match(parts[-1]):
-        if parts[-2].rstrip().endswith((":", ",", "(", "[", "{")):
-            break
-        parts.pop()
-        j -= 1
-    return j
-
-
-_SINGLE = frozenset(
-    {
-        "KeyError", "IndexError", "ZeroDivisionError", "NameError", "UnboundLocalError", "AttributeError", "ModuleNotFoundError", "RecursionError",
-        "FileNotFoundError", "FileExistsError", "PermissionError", "IsADirectoryError", "NotADirectoryError", "UnicodeDecodeError", "OverflowError",
-        "KeyboardInterrupt", "StopIteration", "MemoryError",
-    }
-)  # fmt: skip
-_MAY_BE_RAISED = frozenset(
-    {"AttributeError", "FileNotFoundError", "FileExistsError", "PermissionError", "IsADirectoryError", "NotADirectoryError", "MemoryError"}
-)
-"""Of those, the ones that programs raise with messages of their own, which may go over several lines."""
-_LITERAL_RAISE = re.compile(
-    r"^raise (?P<name>[A-Za-z_][\w.]*)(?:\((?:(?P<f>[rbfu]*)(?:'(?P<one>[^'\\]*)'|\"(?P<two>[^\"\\]*)\")|)\))?(?: from \w+)?$"
-)
-_BY_PYTHON = re.compile(r"^\[Errno \d+\] |^\[WinError \d+\] |object has no attribute '|has no attribute '\w+'$")
-_CHILD_ENDED = re.compile(r"(?:returned non-zero exit status -?\d+|died with (?:<Signals\.\w+: \d+>|unknown signal \d+))\.$")
-
-
-def _one_line(kind: str, message: str, frames: Sequence[Frame]) -> bool:
-    """Whether the message cannot go over more lines: the raising line shows all of it, or Python itself wrote it."""
-    source = frames[-1].source if frames else None
-    name = kind.rpartition(".")[2]
-    if name == "CalledProcessError":
-        return _CHILD_ENDED.search(message) is not None  # what stands below are notes
-    if source is not None and source.startswith("raise "):
-        literal = _LITERAL_RAISE.match(source)  # `raise value` hands on whatever was caught
-        if literal is None or literal["name"].rpartition(".")[2] != name:
-            return False
-        said = literal["one"] or literal["two"] or ""
-        if "f" not in (literal["f"] or "") or "{" not in said:
-            return True
-        tail = said.rpartition("}")[2]  # what is filled in may have lines of its own, but not behind the text's end
-        return bool(tail.strip()) and message.endswith(tail.rstrip())
-    return name in _SINGLE and (name not in _MAY_BE_RAISED or _BY_PYTHON.search(message) is not None)
 
 
 def relate(links: list[Link]) -> list[Link]:

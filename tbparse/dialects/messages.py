@@ -1,0 +1,85 @@
+"""Where messages end: what belongs to an exception's message, and what a program or a launcher printed below it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tbparse.records import Frame, Link
+
+RESUMES = re.compile(
+    r"^(?:Set TORCH|from user code:|Exception raised from|frame #\d|Additional|BufferAssignment|Compile with|Hint|hint|NOTE|Note|You can |For more|"
+    r"The above operation|CUDA kernel errors|For debugging|-- Process \d|Traceback of|Last error|nccl\w+:|Cannot |Please|Device-side|Device:|Instructions|"
+    r"C\+\+ Traceback|Error Message Summary|-{20,}$|\w+Error: ?$|Out of memory error on GPU|\[Hint|If you |This |Make sure|Checkout|Try |To |The exit codes|The actor |The error|See |Parameter indices|Diagnostics|Original|\(|Failed to |\d+ successful|\[\["
+    r"|(?:Cannot access|Access to) |(?:Repository|Revision|Entry|Bucket|Job) Not Found|Bad request|\d{3} Forbidden|Invalid username|Incorrect usage:|Example usage:"
+    r"|STDOUT:|STDERR:|Got:|Current mode|Workaround|Operation: |Arguments received|Call arguments|Sharding propagation|Full pipeline schedule|Fix these issues"
+    r"|Failed validating|On instance|Importing the |We have compiled|and make sure|Where `|Available |Either |Developer debug|User code|Received:|Expected:)"
+)
+# Their messages are paragraphs, each a text of its own: the hub's answer, a dataset's files, a layer's error.
+PARAGRAPHS = re.compile(
+    r"\(Request ID: |^An error occurred while generating the dataset|^Exception encountered when calling |^Error when deserializing"
+)
+_RANK_CLOSES = re.compile(r"\n? \(RANK (?P<rank>\d{1,6})\)$")
+
+_SINGLE = frozenset(
+    {
+        "KeyError", "IndexError", "ZeroDivisionError", "NameError", "UnboundLocalError", "AttributeError", "ModuleNotFoundError", "RecursionError",
+        "FileNotFoundError", "FileExistsError", "PermissionError", "IsADirectoryError", "NotADirectoryError", "UnicodeDecodeError", "OverflowError",
+        "KeyboardInterrupt", "StopIteration", "MemoryError",
+    }
+)  # fmt: skip
+_MAY_BE_RAISED = frozenset(
+    {
+        "AttributeError",
+        "FileNotFoundError",
+        "FileExistsError",
+        "PermissionError",
+        "IsADirectoryError",
+        "NotADirectoryError",
+        "MemoryError",
+    }
+)
+"""Of those, the ones that programs raise with messages of their own, which may go over several lines."""
+_LITERAL_RAISE = re.compile(
+    r"^raise (?P<name>[A-Za-z_][\w.]*)(?:\((?:(?P<f>[rbfu]*)(?:'(?P<one>[^'\\]*)'|\"(?P<two>[^\"\\]*)\")|)\))?(?: from \w+)?$"
+)
+_BY_PYTHON = re.compile(r"^\[Errno \d+\] |^\[WinError \d+\] |object has no attribute '|has no attribute '\w+'$")
+_CHILD_ENDED = re.compile(r"(?:returned non-zero exit status -?\d+|died with (?:<Signals\.\w+: \d+>|unknown signal \d+))\.$")
+
+
+def one_line(kind: str, message: str, frames: Sequence[Frame]) -> bool:
+    """Whether the message cannot go over more lines: the raising line shows all of it, or Python itself wrote it."""
+    source = frames[-1].source if frames else None
+    name = kind.rpartition(".")[2]
+    if name == "CalledProcessError":
+        return _CHILD_ENDED.search(message) is not None  # what stands below are notes
+    if source is not None and source.startswith("raise "):
+        literal = _LITERAL_RAISE.match(source)  # `raise value` hands on whatever was caught
+        if literal is None or literal["name"].rpartition(".")[2] != name:
+            return False
+        said = literal["one"] or literal["two"] or ""
+        if "f" not in (literal["f"] or "") or "{" not in said:
+            return True
+        tail = said.rpartition("}")[2]  # what is filled in may have lines of its own, but not behind the text's end
+        return bool(tail.strip()) and message.endswith(tail.rstrip())
+    return name in _SINGLE and (name not in _MAY_BE_RAISED or _BY_PYTHON.search(message) is not None)
+
+
+def take_rank(links: Sequence[Link]) -> None:
+    """The rank that a quoted traceback ends with goes from the message to its link."""
+    for link in links:
+        closing = _RANK_CLOSES.search(link.message or "")
+        if closing is not None:
+            link.message, link.rank = (link.message or "")[: closing.start()], int(closing["rank"])
+
+
+def give_back(parts: list[str], nested: list[Link], j: int) -> int:
+    """Before another traceback, loose lines are most likely the next process's: take them off the message again."""
+    if nested:
+        return j
+    while len(parts) > 1 and parts[0].strip() and parts[-1] and parts[-1][0] not in " \t" and not RESUMES.match(parts[-1]):
+        if parts[-2].rstrip().endswith((":", ",", "(", "[", "{")):
+            break
+        parts.pop()
+        j -= 1
+    return j
