@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 KNOWN_WRONG: dict[tuple[str, str], str] = {
-    # The message holds a fake traceback, and the exception around it has neither message nor frame of its own to enter by:
-    # the label's entry is the outer block's, the engine's the root's.
-    ("corpus/py311_multiline", "frame"): "entry is taken from the root's block, not from the outer one",
     # `name: q7XwLdWorkerDict_0:3`: only the name that the user's framework gave the actor holds the rank.
     ("corpus/field-py-ray-actordied-boost-thread", "rank"): "the rank stands only in an actor's name",
     # A project's own exception about a reward server; its type says nothing, only its sentence does.

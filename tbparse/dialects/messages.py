@@ -65,6 +65,57 @@ def one_line(kind: str, message: str, frames: Sequence[Frame]) -> bool:
     return name in _SINGLE and (name not in _MAY_BE_RAISED or _BY_PYTHON.search(message) is not None)
 
 
+_SHOWN = re.compile(
+    r"^raise [\w.]+\((?P<f>[rbfu]*)(?P<quote>[\"'])(?P<said>(?:[^\"'\\]|\\.|(?!(?P=quote))[\"'])*)(?P=quote)(?:,.*)?\)(?: from \w+)?$"
+)
+_FIELD = re.compile(r"\{[^{}]*\}")
+_ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\", '\\"': '"', "\\'": "'"}
+_MAX_SHOWN = 80
+
+
+def lines_shown(message: str, frames: Sequence[Frame], below: Sequence[str]) -> int:
+    """How many of the lines below an exception line are its message, where the raising line shows the text of all of them; else 0.
+
+    ``raise E(f"{n} rows\\n\\nsee conf")`` tells that two more lines belong to it, whatever they look like.
+    """
+    source = frames[-1].source if frames else None
+    if source is None or "\\n" not in source or (found := _SHOWN.match(source)) is None:
+        return 0
+    said, filled = found["said"], "f" in found["f"]
+    if "r" in found["f"] or "\\n" not in said:
+        return 0
+    rows = [_pieces(row, filled) for row in said.split("\\n")]
+    count = len(rows) - 1
+    while count and rows[count] == [""]:
+        count -= 1  # line ends at the text's end are not printed as lines of their own
+    if not 0 < count <= min(_MAX_SHOWN, len(below)):
+        return 0
+    return count if all(map(_fits, rows, [message, *below[:count]])) else 0
+
+
+def _pieces(row: str, filled: bool) -> list[str]:
+    """A line of a literal as the texts around its fields."""
+    pieces = _FIELD.split(row) if filled else [row]
+    pieces = [re.sub(r"\\.", lambda m: _ESCAPES.get(m[0], m[0]), x) for x in pieces]
+    return [x.replace("{{", "{").replace("}}", "}") for x in pieces] if filled else pieces
+
+
+def _fits(pieces: Sequence[str], line: str) -> bool:
+    """Whether a line holds these texts one after the other, from its start to its end; blanks at its end are not printed."""
+    last = pieces[-1].rstrip()
+    if len(pieces) == 1:
+        return line == last
+    if not line.startswith(pieces[0].rstrip()) or not line.endswith(last):
+        return False
+    at = len(pieces[0].rstrip())
+    for piece in pieces[1:-1]:
+        at = line.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return at <= len(line) - len(last)
+
+
 def take_rank(links: Sequence[Link]) -> None:
     """The rank that a quoted traceback ends with goes from the message to its link."""
     for link in links:

@@ -12,12 +12,13 @@ import re
 from collections.abc import Sequence
 
 from tbparse.dialects import frames as f
-from tbparse.dialects.messages import PARAGRAPHS, RESUMES, give_back, one_line, take_rank
+from tbparse.dialects.messages import PARAGRAPHS, RESUMES, give_back, lines_shown, one_line, take_rank
 from tbparse.records import Frame, Line, Link, text_of
 
 MAX_DEPTH = 12
 """CPython prints groups ten deep and no more; deeper nesting is not a traceback of its making."""
 MAX_MESSAGE_LINES = 400
+MIN_WIDTH = 60
 MAX_LOOSE_LINES = 40
 """How many unindented lines may follow an exception line as its message."""
 
@@ -54,6 +55,8 @@ class ChainReader:
         self.texts = list(map(text_of, lines))
         self.depth = depth
         self.damaged: str | None = None
+        self.width = 0
+        """Where a terminal cut the lines of a copied log; 0 where nothing tells."""
         self._extra_frames: list[Frame] = []
         self._leaves: list[list[Link]] = []
         self._elided = False
@@ -200,6 +203,8 @@ class ChainReader:
                 break
             elif frames and flat and frames[-1].source is None:
                 frames[-1].source = text.strip()  # indentation was lost on the way: the source stands at the margin
+            elif last is not None and last.source is not None and self._wrapped(i, last.source):
+                last.source += text
             else:
                 strays += 1
                 if strays > 3 or not self._frame_follows(i):
@@ -209,6 +214,17 @@ class ChainReader:
                 strays, flat = 0, text[0] == "F"
             i += 1
         return frames, i
+
+    def _wrapped(self, i: int, source: str) -> bool:
+        """Whether line ``i`` is what a terminal's edge cut off the source line above it."""
+        before = self.texts[i - 1]
+        if len(before) < MIN_WIDTH or before.lstrip() != source or i + 1 >= len(self.texts):
+            return False
+        below = self.texts[i + 1]
+        if f.split_exception(below, lone=True) is None and f.read_frame(below) is None:
+            return False
+        self.width = len(before)
+        return True
 
     def _spaced(self, i: int, j: int) -> bool:
         """A blank line between frames and exception line is loguru's habit, where frames are set apart too."""
@@ -228,8 +244,19 @@ class ChainReader:
     ) -> tuple[list[Link], int]:
         kind, message, inner_type = exc
         link = Link(kind, message, frames, line=self.lines[i], first_line=self.lines[first])
-        parts, nested, end = self._message(i, message or "", inner_type is not None)
-        if len(parts) > 1 and not nested and not self._leaves and not self._extra_frames and one_line(kind, parts[0], frames):
+        shown = lines_shown(message or "", frames, self.texts[i + 1 : i + 81]) if frames else 0
+        if shown:
+            parts, nested, end = [message or "", *self.texts[i + 1 : i + 1 + shown]], list[Link](), i + 1 + shown
+        else:
+            parts, nested, end = self._message(i, message or "", inner_type is not None)
+        if (
+            not shown
+            and len(parts) > 1
+            and not nested
+            and not self._leaves
+            and not self._extra_frames
+            and one_line(kind, parts[0], frames)
+        ):
             parts, end = parts[:1], min(end, i + 1)
         link.message = f.trim_message(parts)
         device = _DEVICE.search(link.message) if nested else None
