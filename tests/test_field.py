@@ -18,7 +18,7 @@ WRONG_IN: dict[str, str] = {
     "py2-ok-real-threads": "stderr's traceback before stdout's words; nothing but the words says that the program went on",
     "py2-print-type-only": "only a type's name was printed",
     "f5d-pretty-errors": "pretty_errors sets path, line and source on lines of their own",
-    "f5d-py4j-spark-java": "the worker's traceback is quoted by a log record first; nothing says that the driver's is about the same",
+    "f5d-py4j-spark-java": "a log record quotes the worker's traceback first; the driver's is taken for another failure",
     "py2-uv-flash-attn": "a backend's `<string>` frame is taken for a program given with -c",
 }
 """case id → why fields of it are wrong today; what becomes right must leave."""

@@ -249,6 +249,12 @@ class ChainReader:
             parts, nested, end = [message or "", *self.texts[i + 1 : i + 1 + shown]], list[Link](), i + 1 + shown
         else:
             parts, nested, end = self._message(i, message or "", inner_type is not None)
+        while self.width and len(parts) > 1 and not nested:
+            cut = self.lines[end - len(parts)]
+            if abs(len(cut.text) - self.width) > 1:
+                break
+            blank = " " if not cut.shape and cut.end - cut.start > len(cut.text.encode()) else ""  # it went with the line's end
+            parts[:2] = [f"{parts[0]}{blank}{parts[1]}"]
         if (
             not shown
             and len(parts) > 1

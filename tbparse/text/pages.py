@@ -19,6 +19,8 @@ _BYTES = bytes(range(256))
 
 # A forum's editor makes quotation marks curly; it does so in the whole text.
 _CURLY_FILE = re.compile(rb"File \xe2\x80[\x9c-\x9f]")
+# Mail programs quote with a bar as well, which is an exception group's gutter else.
+_BAR_QUOTED = re.compile(rb"^\| Traceback \(most recent call last\):\r?\n\|   File ", re.MULTILINE)
 _STRAIGHT = str.maketrans("\u201c\u201d\u201e\u201f\u2018\u2019\u201a\u201b", 4 * '"' + 4 * "'")
 
 
@@ -40,6 +42,8 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
         lines = [x._replace(text=html.unescape(x.text)) if "&" in x.text else x for x in lines]
     if b"\xe2" not in absent and _CURLY_FILE.search(block.raw):
         lines = [x if x.text.isascii() else x._replace(text=x.text.translate(_STRAIGHT)) for x in lines]
+    if b"|" not in absent and _BAR_QUOTED.search(block.raw) and b"+ Exception Group" not in block.raw:
+        lines = [x._replace(text=x.text[1:].removeprefix(" ")) if x.text.startswith("|") else x for x in lines]
     quoted = (
         encoding.unit > 1
         or (b"{" not in absent and b'{"' in block.raw)
