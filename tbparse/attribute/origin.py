@@ -154,7 +154,7 @@ def mark_frames(links: Sequence[Link], settings: PathSettings = NO_SETTINGS) -> 
             frame.origin, frame.plumbing = origin_of(frame.path, settings)
             if frame.hint_user and frame.origin == "user":
                 continue
-            if frame.source is not None and frame.source.startswith("sys.exit(") and _STUB.search(frame.path):
+            if i < STUB_DEPTH and frame.source is not None and frame.source.startswith("sys.exit(") and _STUB.search(frame.path):
                 frame.origin, frame.plumbing = "launcher", True
                 continue
             if frame.origin == "user" and _compiled(frame):
@@ -171,6 +171,8 @@ def mark_frames(links: Sequence[Link], settings: PathSettings = NO_SETTINGS) -> 
 
 
 # What pip makes of an entry point: a file without an ending beside the interpreter, which ends with `sys.exit(main())`.
+STUB_DEPTH = 3
+"""Above an entry point stand at most a launcher's frames."""
 _STUB = re.compile(r"/bin/[\w-]+$")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 from tbparse.records import Frame, Link
 
@@ -28,41 +29,37 @@ _SINGLE = frozenset(
         "KeyboardInterrupt", "StopIteration", "MemoryError",
     }
 )  # fmt: skip
-_MAY_BE_RAISED = frozenset(
-    {
-        "AttributeError",
-        "FileNotFoundError",
-        "FileExistsError",
-        "PermissionError",
-        "IsADirectoryError",
-        "NotADirectoryError",
-        "MemoryError",
-    }
-)
-"""Of those, the ones that programs raise with messages of their own, which may go over several lines."""
 _LITERAL_RAISE = re.compile(
     r"^raise (?P<name>[A-Za-z_][\w.]*)(?:\((?:(?P<f>[rbfu]*)(?:'(?P<one>[^'\\]*)'|\"(?P<two>[^\"\\]*)\")|)\))?(?: from \w+)?$"
 )
-_BY_PYTHON = re.compile(r"^\[Errno \d+\] |^\[WinError \d+\] |object has no attribute '|has no attribute '\w+'$")
+_BY_PYTHON = re.compile(
+    r"""^(?:'.*'|".*")$|^\[(?:Errno|WinError) \d+\] |has no attribute '\w+'$|index out of range$|by zero$|^(?:global )?name '\w+' is not defined"""
+    r"""|referenced before assignment$|not associated with a value$|^No module named |^maximum recursion depth exceeded"""
+)
 _CHILD_ENDED = re.compile(r"(?:returned non-zero exit status -?\d+|died with (?:<Signals\.\w+: \d+>|unknown signal \d+))\.$")
 
 
-def one_line(kind: str, message: str, frames: Sequence[Frame]) -> bool:
-    """Whether the message cannot go over more lines: the raising line shows all of it, or Python itself wrote it."""
+def message_ends(kind: str, message: str, frames: Sequence[Frame]) -> Literal["", "margin", "line"]:
+    """Where a message must end: with its first ``line``, before the next text at the ``margin``, or ``""`` where nothing tells.
+
+    The raising line shows all of it, or Python itself wrote it.
+    """
     source = frames[-1].source if frames else None
     name = kind.rpartition(".")[2]
     if name == "CalledProcessError":
-        return _CHILD_ENDED.search(message) is not None  # what stands below are notes
+        return "line" if _CHILD_ENDED.search(message) is not None else ""  # what stands below are notes
     if source is not None and source.startswith("raise "):
         literal = _LITERAL_RAISE.match(source)  # `raise value` hands on whatever was caught
         if literal is None or literal["name"].rpartition(".")[2] != name:
-            return False
+            return ""
         said = literal["one"] or literal["two"] or ""
-        if "f" not in (literal["f"] or "") or "{" not in said:
-            return True
-        tail = said.rpartition("}")[2]  # what is filled in may have lines of its own, but not behind the text's end
-        return bool(tail.strip()) and message.endswith(tail.rstrip())
-    return name in _SINGLE and (name not in _MAY_BE_RAISED or _BY_PYTHON.search(message) is not None)
+        if "f" in (literal["f"] or "") and "{" in said:
+            tail = said.rpartition("}")[2]  # what is filled in may have lines of its own, but not behind the text's end
+            return "line" if tail.strip() and message.endswith(tail.rstrip()) else ""
+        return "line" if message == said.rstrip() else "margin"
+    if name not in _SINGLE:
+        return ""
+    return "line" if _BY_PYTHON.search(message) is not None else "margin"
 
 
 _SHOWN = re.compile(

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from tbparse.dialects import frames as f
-from tbparse.dialects.messages import PARAGRAPHS, RESUMES, give_back, lines_shown, one_line, take_rank
+from tbparse.dialects.messages import PARAGRAPHS, RESUMES, give_back, lines_shown, message_ends, take_rank
 from tbparse.records import Frame, Line, Link, text_of
 
 MAX_DEPTH = 12
@@ -255,15 +255,11 @@ class ChainReader:
                 break
             blank = " " if not cut.shape and cut.end - cut.start > len(cut.text.encode()) else ""  # it went with the line's end
             parts[:2] = [f"{parts[0]}{blank}{parts[1]}"]
-        if (
-            not shown
-            and len(parts) > 1
-            and not nested
-            and not self._leaves
-            and not self._extra_frames
-            and one_line(kind, parts[0], frames)
-        ):
-            parts, end = parts[:1], min(end, i + 1)
+        if len(parts) > 1 and not (shown or nested or self._leaves or self._extra_frames):
+            ends = message_ends(kind, parts[0], frames)
+            if ends:
+                keep = next((k for k, p in enumerate(parts) if k and p and (ends == "line" or p[0] not in " \t")), len(parts))
+                parts, end = parts[:keep], min(end, i + keep)
         link.message = f.trim_message(parts)
         device = _DEVICE.search(link.message) if nested else None
         if device:
