@@ -73,6 +73,10 @@ def answer_values(job: Job, decision: Decision, rules: RuleSet, returncode: int 
     exit_code = failure.exit_code if failure.exit_code is not None and failure.exit_code >= 0 and signal is None else None
     if exit_code is None and signal is None and fact is not None and fact.exit_code is not None:
         signal, exit_code = decode_returncode(fact.exit_code)
+    if exit_code is None and signal is None and outer and failure.kind in ("traceback", "usage", "exit"):
+        # What ran the process first says how it ended.
+        code = min(outer, key=lambda c: c.start).failure.exit_code
+        signal, exit_code = decode_returncode(code) if code is not None else (None, None)
     if exit_code is None and signal is None and returncode and not outer:
         signal, exit_code = decode_returncode(returncode)
     link = root.link

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 KNOWN_WRONG: dict[tuple[str, str], str] = {
-    # The message holds a fake traceback, and the exception around it has neither message nor frame of its own to enter by:
-    # the label's entry is the outer block's, the engine's the root's.
-    ("corpus/py311_multiline", "frame"): "entry is taken from the root's block, not from the outer one",
     # `name: q7XwLdWorkerDict_0:3`: only the name that the user's framework gave the actor holds the rank.
     ("corpus/field-py-ray-actordied-boost-thread", "rank"): "the rank stands only in an actor's name",
     # A project's own exception about a reward server; its type says nothing, only its sentence does.
@@ -17,9 +14,6 @@ KNOWN_WRONG: dict[tuple[str, str], str] = {
     # A remote task's frames stand in a worker's log record; the caller's are in another traceback, of which nothing says so.
     ("made/celery-task", "frame"): "entry is the worker's, not the caller's",
     ("made/ray-train", "frame"): "entry is the worker's, not the driver's",
-    # The prompt `In [2]: ` stands before the dashes, so the head of the traceback is not seen as one.
-    ("made/ipython-error-at-prompt", "exception"): "a prompt stands before the traceback's dashes",
-    ("made/ipython-error-at-prompt", "frame"): "a prompt stands before the traceback's dashes",
 }
 """``(case id, field group)`` → why it is wrong."""
 

@@ -13,14 +13,14 @@ from tbparse.ruleset.match import RuleSet
 
 WRONG_IN: dict[str, str] = {
     "gpu-charinterleave-oom-lines": "letters of two ranks alternate: the deepest whole File line is not the deepest frame",
-    "gpu-dcp-save-checkpoint-exception": "the quoted traceback has a header of its own, and is read as another failure",
     "py2-click-exc": "a click program's own `Error: …` without a usage text: no rule can know what it is about",
     "py2-click-aborted": "a prompt's `Aborted!` stands behind its question",
     "py2-ok-real-threads": "stderr's traceback before stdout's words; nothing but the words says that the program went on",
     "py2-print-type-only": "only a type's name was printed",
+    "f5d-pretty-errors": "pretty_errors sets path, line and source on lines of their own",
+    "f5d-py4j-spark-java": "a log record quotes the worker's traceback first; the driver's is taken for another failure",
     "py2-uv-flash-attn": "a backend's `<string>` frame is taken for a program given with -c",
     "f5l-r3-espnet-last-lines": "the end of a log quoted in the message of an exception is not read",
-    "f3-forum-stripped-curly": "quotation marks that a forum made curly",
 }
 """case id → why fields of it are wrong today; what becomes right must leave."""
 

@@ -36,7 +36,7 @@ _STDLIB = re.compile(
     re.IGNORECASE,
 )
 _PSEUDO_USER = re.compile(
-    r"^(?:<string>|<stdin>|<ipython-input-[^>]*>|<command-[^>]*>.*|<console>|<input>|(?:Cell |Input )?In ?\[.*|<unknown>)$"
+    r"^(?:<string>|<stdin>|<ipython-input-[^>]*>|<command-[^>]*>.*|<console>|<input>|<exec>|(?:Cell |Input )?In ?\[.*|<unknown>)$"
 )
 _NOTEBOOK_FILE = re.compile(r"/ipykernel_\d+/|\.ipynb$|/ipython-input-")
 _REMOTE_CODE = re.compile(r"(?:^|/)(?:transformers_modules|datasets_modules|diffusers_modules|working_dir_files)/")
@@ -144,7 +144,7 @@ def _is_checkout(top: str, package: str, path: str) -> bool:
 def mark_frames(links: Sequence[Link], settings: PathSettings = NO_SETTINGS) -> None:
     """Set ``origin`` and ``plumbing`` of every frame of a failure's links, in place."""
     every = [x for link in links for x in link.frames]
-    frozen = any("PyInstaller" in x.path for x in every)
+    frozen = any("PyInstaller" in x.path for x in every) or (len(every) > 1 and all(map(_bare, every)))
     for link in links:
         for leaf in link.leaves:
             mark_frames(leaf, settings)
@@ -153,6 +153,9 @@ def mark_frames(links: Sequence[Link], settings: PathSettings = NO_SETTINGS) -> 
         for i, frame in enumerate(frames):
             frame.origin, frame.plumbing = origin_of(frame.path, settings)
             if frame.hint_user and frame.origin == "user":
+                continue
+            if i < STUB_DEPTH and frame.source is not None and frame.source.startswith("sys.exit(") and _STUB.search(frame.path):
+                frame.origin, frame.plumbing = "launcher", True
                 continue
             if frame.origin == "user" and _compiled(frame):
                 frame.origin = "library"
@@ -165,6 +168,17 @@ def mark_frames(links: Sequence[Link], settings: PathSettings = NO_SETTINGS) -> 
         for frame in every:
             if frame.origin == "library" and not frame.plumbing and _of_checkout(frame.path):
                 frame.origin = "user"
+
+
+# What pip makes of an entry point: a file without an ending beside the interpreter, which ends with `sys.exit(main())`.
+STUB_DEPTH = 3
+"""Above an entry point stand at most a launcher's frames."""
+_STUB = re.compile(r"/bin/[\w-]+$")
+
+
+def _bare(frame: Frame) -> bool:
+    """A frame as a frozen program prints it: a relative path, and no source."""
+    return frame.source is None and frame.path[:1] not in "/\\<" and frame.path[1:2] != ":" and frame.path.endswith(".py")
 
 
 def _of_checkout(path: str) -> bool:

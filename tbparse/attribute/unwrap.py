@@ -172,7 +172,8 @@ def exit_facts(failure: Failure) -> None:
         if status and failure.exit_code is None:
             code = int(status["code"] or status["code2"])
             failure.exit_code = code
-            if failure.signal is None and (128 < code < 160 or code < 0):
+            # 129 is rather a program's own: git ends so when it is called wrongly.
+            if failure.signal is None and (129 < code < 160 or code < 0):
                 failure.signal = code - 128 if code > 0 else -code
         spawn = _SPAWN_INDEX.search(message)
         if spawn and failure.rank_hint is None:

@@ -45,6 +45,9 @@ class BareDialect:
             ):
                 parts.append(page.texts[j])
                 j += 1
+            if raw.endswith(":") and j == i + 1 and j < len(page.texts) and self._said(page, j):
+                parts.append(page.texts[j])  # pretty_errors sets the message on a line of its own
+                j += 1
             frames, after = self._frames_below(page, j)
             if frames:
                 j = after
@@ -56,6 +59,10 @@ class BareDialect:
                 failure.damaged = "no traceback stands above the exception line"
             out.append(failure)
         return out
+
+    def _said(self, page: Page, j: int) -> bool:
+        text = page.texts[j]
+        return bool(text) and not page.taken[j] and not f.ends_message(text) and f.split_exception(text, lone=True) is None
 
     def _frames_below(self, page: Page, i: int) -> tuple[list[Frame], int]:
         """Frames that follow the exception line instead of standing above it, as Airflow 3 prints them."""

@@ -8,6 +8,7 @@ The summary's tracebacks are copies: they become failures marked ``in_summary``.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
@@ -65,6 +66,34 @@ _SHELL_SIGNAL = {
     "Killed": 9, "Terminated": 15, "Aborted": 6, "Segmentation fault": 11, "Bus error": 7, "Out Of Memory": 9,
     "Floating point exception": 8, "Illegal instruction": 4,
 }  # fmt: skip
+
+
+_MESSAGE_REACH = 40
+
+
+def _in_exception(texts: Sequence[str], i: int) -> bool:
+    """Whether words about an exit are an exception's own: on its line, or within the message below it.
+
+    A message goes on where it is set in, or where the line above it ends with a colon; a notice that stands directly under an
+    exception line else is a launcher's.
+    """
+    if _raises(texts[i]):
+        return True
+    for j in range(i - 1, max(-1, i - _MESSAGE_REACH), -1):
+        text = texts[j]
+        if not text or f.read_frame(text):
+            return False
+        if _raises(text):
+            return texts[i][:1] in (" ", "\t") or text.endswith(":")
+        if f.ends_message(text):
+            return False
+    return False
+
+
+def _raises(text: str) -> bool:
+    """Whether it is an exception line; a shell's or a tool's ``Error: …`` is none."""
+    found = f.split_exception(text, lone=True)
+    return found is not None and found[0].lower() not in ("error", "exception", "warning")
 
 
 class ElasticDialect:
@@ -214,6 +243,8 @@ class ElasticDialect:
                 m = pattern.match(text)
                 hit = look.search(text)
                 if m is None or (hit is not None and mentioned(text, hit.start())):
+                    continue
+                if launcher == "system" and _in_exception(page.texts, i):
                     continue
                 page.take(i, i)
                 d = m.groupdict()

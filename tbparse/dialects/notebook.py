@@ -32,6 +32,9 @@ _CELL_LINK = re.compile(r"<a href='vscode-notebook-cell:[^'\n]*'>(\d+)</a>")
 _COMMAND = re.compile(r"^File (?P<path><command-[\w-]+>), line (?P<line>\d+)(?:, in (?P<function>.+))?$")
 
 
+_PROMPT = re.compile(r"^In \[\d+\]:(?: (?:exit|quit)(?:\(\))?)?$")
+
+
 class NotebookDialect:
     """Row 25 of the dialects."""
 
@@ -108,6 +111,8 @@ class NotebookDialect:
         links += [link for quoted in inner[1:] for link in quoted]
         start, last = page.lines[first], page.lines[min(max(i - 1, first), len(page.lines) - 1)]
         failure = Failure("traceback", self.name, relate(links), start, last, start.stream, start.tags)
+        rest = [text for text in page.texts[i : i + 8] if text.strip()]
+        failure.caught = len(rest) == 1 and _PROMPT.match(rest[0]) is not None  # the last thing at a prompt, which exits with 0
         if not headed:
             failure.damaged = "the head of the traceback is cut off"
         return failure, i

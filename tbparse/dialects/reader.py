@@ -12,11 +12,13 @@ import re
 from collections.abc import Sequence
 
 from tbparse.dialects import frames as f
+from tbparse.dialects.messages import PARAGRAPHS, RESUMES, give_back, lines_shown, message_ends, take_rank
 from tbparse.records import Frame, Line, Link, text_of
 
 MAX_DEPTH = 12
 """CPython prints groups ten deep and no more; deeper nesting is not a traceback of its making."""
 MAX_MESSAGE_LINES = 400
+MIN_WIDTH = 60
 MAX_LOOSE_LINES = 40
 """How many unindented lines may follow an exception line as its message."""
 
@@ -30,11 +32,6 @@ _BARE_GROUP = re.compile(r"^(?P<gutter> *)\| [A-Za-z_][\w.]*: .*\(\d+ sub-except
 _SNIPPET = re.compile(r"^\[Rank (?P<rank>\d{1,6}) Error Snippet\]:$")
 _PROFILE = re.compile(r"^ +\d+ function calls (?:\(\d+ primitive calls\) )?in \d")  # cProfile prints it at the exit
 _GROUP_INNER = "Exception Group Traceback (most recent call last):"
-_RESUMES = re.compile(
-    r"^(?:Set TORCH|from user code:|Exception raised from|frame #\d|Additional|BufferAssignment|Compile with|Hint|hint|NOTE|Note|You can |For more|"
-    r"The above operation|CUDA kernel errors|For debugging|-- Process \d|Traceback of|Last error|nccl\w+:|Cannot |Please|Device-side|Device:|Instructions|"
-    r"C\+\+ Traceback|Error Message Summary|-{20,}$|\w+Error: ?$|Out of memory error on GPU|\[Hint|If you |This |Make sure|Checkout|Try |To |The exit codes|The actor |The error|See |Parameter indices|Diagnostics|Original|\(|Failed to |\d+ successful|\[\[)"
-)
 _DEVICE = re.compile(r"in replica (\d+) on device (\d+)")
 _RAY_TASK = re.compile(r"^(?P<name>ray::[^\s(]+(?:\([^)]*\))?)\s*\((?P<info>[^()]*(?:\([^()]*\)[^()]*)*)\)?")
 _SYNTAX = re.compile(r"^(?:SyntaxError|IndentationError|TabError): ")
@@ -43,6 +40,7 @@ _BANNER = re.compile(r"^[*=#-]{16,}$")
 _RULER = re.compile(r"^-{10,}$")
 _REMOTE_OPEN = re.compile(r"^[\w.]*RemoteTraceback:\s*$")
 _SUBPROCESS = "An exception occurred in a subprocess:"  # inductor's compile workers; a blank line and `Name=` follow
+_OF_RANKS = "CheckpointException ranks:"  # torch.distributed.checkpoint quotes each rank's traceback, and closes it with its number
 _REMOTE_HEADER = re.compile(r"^: \S.*Exception: Traceback \(most recent call last\):\s*$")  # the same, through py4j
 _JAVA = re.compile(r"^\s+at [\w.$/<>]+\([^()]*\)$")
 _POINTS_DOWN = re.compile(r"(?:[Ss]tack ?trace|[Tt]raceback) below[:.]?\s*$")  # pyspark quotes the worker's traceback
@@ -57,6 +55,8 @@ class ChainReader:
         self.texts = list(map(text_of, lines))
         self.depth = depth
         self.damaged: str | None = None
+        self.width = 0
+        """Where a terminal cut the lines of a copied log; 0 where nothing tells."""
         self._extra_frames: list[Frame] = []
         self._leaves: list[list[Link]] = []
         self._elided = False
@@ -203,6 +203,8 @@ class ChainReader:
                 break
             elif frames and flat and frames[-1].source is None:
                 frames[-1].source = text.strip()  # indentation was lost on the way: the source stands at the margin
+            elif last is not None and last.source is not None and self._wrapped(i, last.source):
+                last.source += text
             else:
                 strays += 1
                 if strays > 3 or not self._frame_follows(i):
@@ -212,6 +214,17 @@ class ChainReader:
                 strays, flat = 0, text[0] == "F"
             i += 1
         return frames, i
+
+    def _wrapped(self, i: int, source: str) -> bool:
+        """Whether line ``i`` is what a terminal's edge cut off the source line above it."""
+        before = self.texts[i - 1]
+        if len(before) < MIN_WIDTH or before.lstrip() != source or i + 1 >= len(self.texts):
+            return False
+        below = self.texts[i + 1]
+        if f.split_exception(below, lone=True) is None and f.read_frame(below) is None:
+            return False
+        self.width = len(before)
+        return True
 
     def _spaced(self, i: int, j: int) -> bool:
         """A blank line between frames and exception line is loguru's habit, where frames are set apart too."""
@@ -231,10 +244,22 @@ class ChainReader:
     ) -> tuple[list[Link], int]:
         kind, message, inner_type = exc
         link = Link(kind, message, frames, line=self.lines[i], first_line=self.lines[first])
-        parts, nested, end = self._message(i, message or "", inner_type is not None)
-        if len(parts) > 1 and not nested and not self._leaves and not self._extra_frames and _one_line(kind, frames):
-            cut = next((k for k, p in enumerate(parts) if k and p and p[0] not in " \t"), len(parts))
-            parts, end = parts[:cut], min(end, i + cut)
+        shown = lines_shown(message or "", frames, self.texts[i + 1 : i + 81]) if frames else 0
+        if shown:
+            parts, nested, end = [message or "", *self.texts[i + 1 : i + 1 + shown]], list[Link](), i + 1 + shown
+        else:
+            parts, nested, end = self._message(i, message or "", inner_type is not None)
+        while self.width and len(parts) > 1 and not nested:
+            cut = self.lines[end - len(parts)]
+            if abs(len(cut.text) - self.width) > 1:
+                break
+            blank = " " if not cut.shape and cut.end - cut.start > len(cut.text.encode()) else ""  # it went with the line's end
+            parts[:2] = [f"{parts[0]}{blank}{parts[1]}"]
+        if len(parts) > 1 and not (shown or nested or self._leaves or self._extra_frames):
+            ends = message_ends(kind, parts[0], frames)
+            if ends:
+                keep = next((k for k, p in enumerate(parts) if k and p and (ends == "line" or p[0] not in " \t")), len(parts))
+                parts, end = parts[:keep], min(end, i + keep)
         link.message = f.trim_message(parts)
         device = _DEVICE.search(link.message) if nested else None
         if device:
@@ -341,12 +366,18 @@ class ChainReader:
             if (
                 not nested
                 and f.HEADER.search(t)
-                and (_POINTS_DOWN.search(parts[-1]) or _REMOTE_HEADER.search(t) or parts[0].endswith(_SUBPROCESS))
+                and (
+                    _POINTS_DOWN.search(parts[-1])
+                    or _REMOTE_HEADER.search(t)
+                    or parts[0].endswith(_SUBPROCESS)
+                    or parts[0].startswith(_OF_RANKS)
+                )
             ):
                 nested, j = self._nested(j)
+                take_rank(nested)
                 break
             if f.HEADER.search(t) and j + 1 < n and (f.read_frame(texts[j + 1]) or self._exception_at(j + 1)):
-                j = _give_back(parts, nested, j)
+                j = give_back(parts, nested, j)
                 break
             if _BANNER.match(t) and len(parts) == 1 and not parts[0].strip():
                 stop = next((k for k in range(j + 1, min(j + 40, n)) if texts[k] == t), j)
@@ -355,11 +386,13 @@ class ChainReader:
                     j = stop + 1
                     break
             if t[0] in " \t":
+                if j == i + 1 and not nested and text[-1:] not in (":", "", ",", "(", "[", "{") and f.PROGRESS.search(t):
+                    break  # the program's own next words, set in
                 if f.is_bar(t) or _PROFILE.match(t) or self._syntax_error_at(j) or (self.depth and _JAVA.match(t)):
                     break
                 parts.append(t)
             else:
-                if (f.ends_message(t) and not self._paddle_section(j)) or loose >= MAX_LOOSE_LINES:
+                if (f.ends_message(t) and not self._paddle_section(j)) or loose >= MAX_LOOSE_LINES or self._usage_at(j):
                     break
                 if parts[-1].endswith("raised:") and not nested:
                     inner = f.split_exception(t, lone=True)
@@ -369,6 +402,12 @@ class ChainReader:
                 parts.append(t)
             j += 1
         return parts, nested, j
+
+    def _usage_at(self, j: int) -> bool:
+        """Whether a command's usage text begins here, which ends with what is wrong."""
+        return self.texts[j][:6] in ("usage:", "Usage:") and any(
+            ": error: " in t or t.startswith("Error: ") for t in self.texts[j + 1 : j + 60]
+        )
 
     def _paddle_section(self, j: int) -> bool:
         """PaddlePaddle and MindSpore set the titles of their message's sections between rules."""
@@ -411,7 +450,8 @@ class ChainReader:
         if any("defined at (most recent call last)" in p or "Detected at node" in p for p in parts[:8]):
             return True  # TensorFlow tells where a node was made before it says what was wrong with it
         return (
-            _RESUMES.match(text) is not None
+            RESUMES.match(text) is not None
+            or PARAGRAPHS.search(parts[0]) is not None
             or (len(parts) == 1 and not parts[0].strip() and not f.HEADER.search(text))
             or _SUB_OPEN.match(text) is not None
             or parts[-1].rstrip().endswith(":")
@@ -505,37 +545,6 @@ class ChainReader:
             else:
                 self._elided = True
         return leaves, j
-
-
-def _give_back(parts: list[str], nested: list[Link], j: int) -> int:
-    """Before another traceback, loose lines are most likely the next process's: take them off the message again."""
-    if nested:
-        return j
-    while len(parts) > 1 and parts[0].strip() and parts[-1] and parts[-1][0] not in " \t" and not _RESUMES.match(parts[-1]):
-        if parts[-2].rstrip().endswith((":", ",", "(", "[", "{")):
-            break
-        parts.pop()
-        j -= 1
-    return j
-
-
-_SINGLE = frozenset(
-    {
-        "KeyError", "IndexError", "ZeroDivisionError", "NameError", "UnboundLocalError", "AttributeError", "ModuleNotFoundError", "RecursionError",
-        "FileNotFoundError", "FileExistsError", "PermissionError", "IsADirectoryError", "NotADirectoryError", "UnicodeDecodeError", "OverflowError",
-        "KeyboardInterrupt", "StopIteration", "MemoryError",
-    }
-)  # fmt: skip
-_LITERAL_RAISE = re.compile(r"^raise (?P<name>[A-Za-z_][\w.]*)(?:\((?:[rb]?(?:'[^'\\]*'|\"[^\"\\]*\")|)\))?(?: from \w+)?$")
-
-
-def _one_line(kind: str, frames: Sequence[Frame]) -> bool:
-    """Whether the message cannot go over more lines: the raising line shows all of it, or Python itself wrote it."""
-    source = frames[-1].source if frames else None
-    if source is not None and source.startswith("raise "):
-        literal = _LITERAL_RAISE.match(source)  # `raise value` hands on whatever was caught
-        return literal is not None and literal["name"].rpartition(".")[2] == kind.rpartition(".")[2]
-    return kind in _SINGLE
 
 
 def relate(links: list[Link]) -> list[Link]:

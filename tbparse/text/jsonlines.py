@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from tbparse.records import Line, Tags
+from tbparse.records import Line, Tags, merge_tags
 from tbparse.text.lines import clean
 
 _TEXT_FIELDS = ("text", "log", "message", "msg", "event", "MESSAGE", "textPayload", "body", "line")
@@ -39,6 +39,7 @@ _HEADER = "Traceback (most recent call last)"
 _ESCAPED = f"{_HEADER}:\\n"
 
 
+_LOGFMT_RANK = re.compile(r"(?:^| )(?:rank|RANK|global_rank)=\"?(\d{1,6})\"?(?: |$)")
 # A field of an object that is printed over many lines, and the lines that hold such an object together.
 _FIELD = re.compile(r'^\s*"(?P<key>[\w.@-]+)": ?(?P<value>"(?:[^"\\]|\\.)*"),?$')
 _FRAME_WORK = re.compile(r'^\s*(?:[\[\]{},\s]*|"[\w.@/-]+": ?.*)$')
@@ -63,7 +64,9 @@ def expand(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]] | None:
                 out.append(line)
             else:
                 changed = True
-                out += [line._replace(text=clean(piece)) for piece in quoted.rstrip("\n").split("\n")]
+                told = _LOGFMT_RANK.search(line.text)
+                tags = merge_tags(line.tags, Tags(rank=int(told[1]))) if told is not None else line.tags
+                out += [line._replace(text=clean(piece), tags=tags) for piece in quoted.rstrip("\n").split("\n")]
             continue
         changed = True
         texts, level, tags, stream = found
@@ -176,7 +179,7 @@ def _trace(data: dict[str, Any]) -> str | None:
         if isinstance(value, dict):
             found = _trace(value)
             kind, text = _first(value, _TYPE_KEYS), _first(value, _MESSAGE_KEYS)
-            if found and isinstance(kind, str) and kind not in found.rpartition("\n  ")[2]:
+            if found and isinstance(kind, str) and not _names(found, kind):
                 head = "" if _HEADER in found else f"{_HEADER}:\n"  # ECS: frames alone, type and message beside them
                 return f"{head}{found.rstrip()}\n{kind}: {text}" if text else f"{head}{found.rstrip()}\n{kind}"
             if found:
@@ -187,6 +190,12 @@ def _trace(data: dict[str, Any]) -> str | None:
         if isinstance(value, str) and _HEADER in value:
             return value
     return None
+
+
+def _names(trace: str, kind: str) -> bool:
+    """Whether a traceback has an exception line of this type."""
+    last = kind.rpartition(".")[2]
+    return re.search(rf"^(?:[\w.]*\.)?{re.escape(last)}(?::|$)", trace, re.MULTILINE) is not None
 
 
 _TYPE_KEYS = ("exc_type", "type", "kind", "class", "name")

@@ -17,6 +17,13 @@ MAX_STREAMS = 4096
 _BYTES = bytes(range(256))
 
 
+# A forum's editor makes quotation marks curly; it does so in the whole text.
+_CURLY_FILE = re.compile(rb"File \xe2\x80[\x9c-\x9f]")
+# Mail programs quote with a bar as well, which is an exception group's gutter else.
+_BAR_QUOTED = re.compile(rb"^\| Traceback \(most recent call last\):\r?\n\|   File ", re.MULTILINE)
+_STRAIGHT = str.maketrans("\u201c\u201d\u201e\u201f\u2018\u2019\u201a\u201b", 4 * '"' + 4 * "'")
+
+
 class StreamLines(NamedTuple):
     """The lines of one writer, in order, and the log levels of those that a logger wrote, by index."""
 
@@ -33,6 +40,10 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
         import html  # a web page's copy is rare, and its table of entities is large
 
         lines = [x._replace(text=html.unescape(x.text)) if "&" in x.text else x for x in lines]
+    if b"\xe2" not in absent and _CURLY_FILE.search(block.raw):
+        lines = [x if x.text.isascii() else x._replace(text=x.text.translate(_STRAIGHT)) for x in lines]
+    if b"|" not in absent and _BAR_QUOTED.search(block.raw) and b"+ Exception Group" not in block.raw:
+        lines = [x._replace(text=x.text[1:].removeprefix(" ")) if x.text.startswith("|") else x for x in lines]
     quoted = (
         encoding.unit > 1
         or (b"{" not in absent and b'{"' in block.raw)
@@ -50,6 +61,9 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
     if b"(most recent call last): " in block.raw:
         stripped, levels = _unglued(stripped, levels)
     filed = [text for text in map(text_of, stripped) if 'File "' in text]
+    if filed and _upside_down(stripped):
+        end = len(stripped) - 1
+        stripped, levels = stripped[::-1], {end - k: level for k, level in levels.items()}
     whole = all(map(_WHOLE_FILE.match, filed))
     if not whole and any(_MERGED.match(x) for x in filed if not x.lstrip(" |>+").startswith("File")):
         stripped, levels = _unglued(stripped, levels)
@@ -82,6 +96,25 @@ def read_block(block: Block, encoding: Encoding = UTF8) -> list[StreamLines]:
             page.levels[len(page.lines)] = levels[i]
         page.lines.append(line)
     return list(by_stream.values())
+
+
+def _upside_down(lines: list[Line]) -> bool:
+    """Whether the newest line comes first, as consoles of clouds export logs: a traceback's header stands under its frames."""
+    for i, text in enumerate(map(text_of, lines)):
+        if text.endswith(_HEADER_ENDS) and not text[:1].isspace():
+            above = [x.text.lstrip() for x in lines[max(0, i - 3) : i] if x.text]
+            below = next((x.text for x in lines[i + 1 : i + 3] if x.text), "")
+            return (
+                not below.startswith("  File")
+                and bool(above)
+                and above[-1].startswith('File "')
+                and len(above) > 1
+                and not above[-2].startswith("Traceback")
+            )
+    return False
+
+
+_HEADER_ENDS = ("Traceback (most recent call last):", "Traceback (most recent call last)")
 
 
 # CRI's log format: a line that the runtime cut carries P, its last piece F.

@@ -135,6 +135,11 @@ _SYSLOG = _k(
     rf"(?P<time>{_MONTH} [ \d]\d {_CLOCK}) (?P<host>[\w.-]+) (?P<process>[\w./@-]+(?:\([^)]*\))?)(?:\[(?P<pid>\d+)\])?: ?",
     True,
 )
+_RFC5424 = _k(
+    "syslog",
+    rf"<\d{{1,3}}>1 (?P<time>\d{{4}}-\d\d-\d\dT{_CLOCK}(?:Z|[+-]\d\d:\d\d)?) (?P<host>[\w.:-]+) (?P<process>\S+) (?P<pid>\S+) \S+ (?:-|\[[^\]]*\])(?: |$)",
+    True,
+)
 _BASIC = _k("basic", rf"(?P<level>{_LEVEL}):(?P<logger>[A-Za-z_][\w.]*):(?!//)")
 _STD = _k("std", r"(?:stderr|stdout)(?: [FP])?(?:: |:$| \| )", needs="std")
 _CRI = _k("cri", r"(?:stderr|stdout) [FP](?: |$)", needs="std")
@@ -154,6 +159,7 @@ _BY_CHAR: dict[str, tuple[_Kind, ...]] = {
     "(": (_RAY,),
     "p": (_STERN, _COMPOSE),
     "#": (_BUILDKIT,),
+    "<": (_RFC5424,),
     "s": (_CRI, _STD, _COMPOSE),
 }
 for _c in "0123456789":
@@ -168,7 +174,7 @@ _COMPOSE_ONLY = (_COMPOSE,)
 _AFTER_TIME = (_LOG_TAIL, _SYSLOG_ISO, _HEROKU)
 
 _MAX_STACK = 8
-_FAST_PLAIN = frozenset(" \t\"'`^~{}<>=+-*/\\.,;:!?&%$@|╭│╰─")
+_FAST_PLAIN = frozenset(" \t\"'`^~{}>=+-*/\\.,;:!?&%$@|╭│╰─")
 
 
 class Stripped(NamedTuple):
