@@ -33,7 +33,7 @@ _GROUP_INNER = "Exception Group Traceback (most recent call last):"
 _RESUMES = re.compile(
     r"^(?:Set TORCH|from user code:|Exception raised from|frame #\d|Additional|BufferAssignment|Compile with|Hint|hint|NOTE|Note|You can |For more|"
     r"The above operation|CUDA kernel errors|For debugging|-- Process \d|Traceback of|Last error|nccl\w+:|Cannot |Please|Device-side|Device:|Instructions|"
-    r"C\+\+ Traceback|Error Message Summary|-{20,}$|\w+Error: ?$|Out of memory error on GPU|\[Hint|If you |This |Make sure|Checkout|Try |To |The exit codes|The actor |The error|See |Parameter indices|Diagnostics|Original|\(|Failed to |\d+ successful|\[\[)"
+    r"C\+\+ (?:Traceback|Call Stacks)|Error Message Summary|-{20,}$|\w+Error: ?$|Out of memory error on GPU|\[Hint|If you |This |Make sure|Checkout|Try |To |The exit codes|The actor |The error|See |Parameter indices|Diagnostics|Original|\(|Failed to |\d+ successful|\[\[)"
 )
 _DEVICE = re.compile(r"in replica (\d+) on device (\d+)")
 _RAY_TASK = re.compile(r"^(?P<name>ray::[^\s(]+(?:\([^)]*\))?)\s*\((?P<info>[^()]*(?:\([^()]*\)[^()]*)*)\)?")
@@ -374,7 +374,7 @@ class ChainReader:
         """PaddlePaddle and MindSpore set the titles of their message's sections between rules."""
         return any(
             t.startswith(
-                ("C++ Traceback (most recent call last)", "Error Message Summary:", "- Memory not enough:", "- C++ Call Stack:")
+                ("C++ Traceback (most recent call last)", "C++ Call Stacks (", "Error Message Summary:", "- Memory not enough:", "- C++ Call Stack:")
             )
             for t in self.texts[max(0, j - 2) : j + 2]
         )
