@@ -32,6 +32,7 @@ _C10_ENDS = re.compile(r"Exception raised from|frame #|\[|Traceback |terminate c
 _GLIBC = re.compile(
     r"^.*?(?P<message>(?:\*\*\* Error in `[^']*': .*|malloc\(\): .+|free\(\): .+|realloc\(\): .+|munmap_chunk\(\): .+|double free or corruption.*"
     r"|corrupted (?:size vs\. prev_size|double-linked list|unsorted chunks).*|malloc_consolidate\(\): .+|\*\*\* (?:stack smashing|buffer overflow) detected \*\*\*.*"
+    r"|(?:\S+\.cc:\d+\] )?Attempt to free invalid pointer 0x[0-9a-f]+.*|<jemalloc>: .*(?:[Ff]ailed assertion|size mismatch|double free).*"
     r"|python[\w.]*: \S+:\d+: .+: Assertion [`'\"].+' failed\.))$",
     re.MULTILINE,
 )
@@ -43,7 +44,7 @@ _CRASH = re.compile(
     r"|Fatal error in (?:internal_|P?MPI_)\w+: .*"
     r"|Unhandled exception: .*what\(\): .*"
     r"|thread '[^']*'(?: \(\d+\))? panicked at .*"
-    r"|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure(?: \S+)?: ?\S.*"
+    r"|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda|HIP) failure(?: \S+)?: ?\S.*"
     r"|(?:HSA_STATUS_ERROR_\w+.*|Memory access fault by GPU node-\d+ .*|HW Exception by GPU node-\d+ .*)"
     r"|CUDA error(?: at \S+:\d+ code=\d+|: ).*|GPUassert: .*|Error .* at line \d+ in file \S+\.cuh?)$",
     re.MULTILINE,
@@ -66,10 +67,10 @@ _LOOK = {
         r"(?:ProcessGroup\w*|NCCLUtils|TCPStore|socket|Functional|CudaHooks|CUDAException|HeartbeatMonitor|TraceUtils)\.(?:cpp|hpp|h):\d+\]"
     ),
     "glibc": re.compile(
-        r"\*\*\* Error in|alloc\(\): |free\(\): |munmap_chunk|double free|corrupted |malloc_consol|smashing detected|overflow detected|Assertion [`'\"]"
+        r"\*\*\* Error in|alloc\(\): |free\(\): |munmap_chunk|double free|corrupted |malloc_consol|smashing detected|overflow detected|to free invalid pointer|<jemalloc>: |Assertion [`'\"]"
     ),
     "crash": re.compile(
-        r"\*\*\* SIG|Caught signal|Process received signal|error occurred in MPI_|Fatal error in (?:internal_|P?MPI_)|Unhandled exception: |panicked at|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure|HSA_STATUS_ERROR|Memory access fault"
+        r"\*\*\* SIG|Caught signal|Process received signal|error occurred in MPI_|Fatal error in (?:internal_|P?MPI_)|Unhandled exception: |panicked at|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda|HIP) failure|HSA_STATUS_ERROR|Memory access fault"
     ),
     "fatal": re.compile(r"Check failed: |Non-OK-status: |\.(?:cc|cpp|cu|h|cuh):\d+\]?:? (?:Failed to|\S.*RESOURCE_EXHAUSTED)"),
     "shell": re.compile(
