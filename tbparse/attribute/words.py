@@ -128,14 +128,16 @@ def last_words(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str], w
 
 
 _HARMLESS = re.compile(
-    r"(?i)\bcorrected\b|events logged|GPU at PCI|\brecover(?:ed|y action)|unhandlable|\bignored\b|\bPossible\b|\bdeprecated\b|\bwarning\b"
+    r"(?i)\bcorrected\b|events logged|GPU at PCI|\brecover(?:ed|y action)|unhandlable|\bignored\b|\bdeprecated\b|\bwarning\b"
 )
 """Words of events that a node logs and lives on with."""
 
 
 def last_event(job: Job, candidates: Sequence[Candidate]) -> Candidate | None:
-    """A scheduler's or the kernel's complaint that no rule knows, where the log ends with it and nothing says that the job had finished."""
-    events = [c for c in candidates if c.failure.kind in ("scheduler", "kernel") and c.root.match is None and c.failure.fate == "fatal"]
+    """A scheduler's or the kernel's complaint that no rule knows, where the log ends with it and says of no success."""
+    events = [
+        c for c in candidates if c.failure.kind in ("scheduler", "kernel") and c.root.match is None and c.failure.fate == "fatal"
+    ]
     told = {line.no for c in events for line in (c.failure.first, c.failure.last)}
     rest = list(reversed(job.last_lines[-8:]))
     while rest and (rest[0].no in told or not rest[0].text.strip() or _CLOSING_TEXT.match(rest[0].text)):

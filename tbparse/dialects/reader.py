@@ -374,7 +374,13 @@ class ChainReader:
         """PaddlePaddle and MindSpore set the titles of their message's sections between rules."""
         return any(
             t.startswith(
-                ("C++ Traceback (most recent call last)", "C++ Call Stacks (", "Error Message Summary:", "- Memory not enough:", "- C++ Call Stack:")
+                (
+                    "C++ Traceback (most recent call last)",
+                    "C++ Call Stacks (",
+                    "Error Message Summary:",
+                    "- Memory not enough:",
+                    "- C++ Call Stack:",
+                )
             )
             for t in self.texts[max(0, j - 2) : j + 2]
         )

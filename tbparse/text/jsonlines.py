@@ -3,7 +3,8 @@
 Shapes seen: docker's json-file and fluentd (``log``), kubectl and CRI forwarders, structlog (``event`` with ``exception`` as text
 or as dict_tracebacks' list), loguru's serialize (``text``, ``record``), python-json-logger (``message``, ``exc_info``), ECS
 (``error.stack_trace``), Google Cloud (``jsonPayload``, and ``gcloud logging read``'s indented ``textPayload``), OpenTelemetry
-(``exception.stacktrace``), milabench (``data`` of an ``event`` that is a line), Datadog (``error.stack``), Sentry (``exception.values`` with ``stacktrace.frames``).
+(``exception.stacktrace``), milabench (``data`` of an ``event`` that is a line), Datadog (``error.stack``), Sentry
+(``exception.values`` with ``stacktrace.frames``).
 """
 
 from __future__ import annotations
