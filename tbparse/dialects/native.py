@@ -54,6 +54,9 @@ _FATAL_LOG = re.compile(
     re.MULTILINE,
 )
 _FATAL_TEXT = re.compile(r"^(?P<message>(?:Check failed|Non-OK-status): .*)$")
+_GGML = re.compile(r"^(?:CUDA|ROCm|MUSA) error", re.MULTILINE)
+_GGML_ERROR = re.compile(r"^(?:CUDA|ROCm|MUSA) error(?: \d+ at \S+:\d+)?: \S")
+_GGML_PLACE = re.compile(r"^\s*current device: \d+(?:, in function \S+ at \S+:\d+)?\s*$")
 _SHELL = re.compile(
     r"^(?:(?P<bash>\S+: line \d+: +\d+ +)|(?P<job>\[\d+\][ +-]+ *(?:\d+ +)*)|(?P<zsh>zsh: )|(?P<make>make(?:\[\d+\])?: \*\*\* .*\] ))?"
     r"(?P<what>Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Killed|Terminated|Hangup|Trace/breakpoint trap|segmentation fault|killed|abort|bus error|illegal hardware instruction|terminated)"
@@ -130,7 +133,20 @@ class NativeDialect:
                 elif pattern is _GLIBC:
                     failure.signal = 6
                 out.append(failure)
+        out += self._ggml(page)
         self._shell(page, out)
+        return out
+
+    def _ggml(self, page: Page) -> list[Failure]:
+        """llama.cpp names the error on one line and the place on the next, before it aborts."""
+        out = []
+        for i, text in page.find(_GGML):
+            follows = page.texts[i + 1] if i + 1 < len(page.texts) else ""
+            if _GGML_ERROR.match(text) and _GGML_PLACE.match(follows):
+                failure = self._make(page, i, None, f"{text}\n{follows.strip()}")
+                page.take(i + 1, i + 1)
+                failure.signal = 6
+                out.append(failure)
         return out
 
     def _make(self, page: Page, i: int, kind: str | None, message: str) -> Failure:
