@@ -18,13 +18,13 @@ _SCHEDULER = re.compile(
     | \*\*\*\ (?:JOB|STEP)\ .*CANCELLED\ AT.*
     | (?:error:\ )?Detected\ \d+\ oom[-_\ ]kill\ events?.*
     | Some\ of\ the\ step\ tasks\ have\ been\ OOM\ Killed.*
-    | (?:Reason|reason|Last\ State|"reason")\s*[:=]\s*"?(?:OOMKilled|Evicted|Error|DeadlineExceeded|Preempt\w+|NodeLost|ContainerCannotRun|Completed|BackoffLimitExceeded)\b.*
+    | (?:Reason|reason|Last\ State|"reason")\s*[:=]\s*"?(?:OOMKilled|Evicted|Error|DeadlineExceeded|Preempt\w+|NodeLost|ContainerCannotRun|Completed|BackoffLimitExceeded|UnexpectedAdmissionError)\b.*
     | (?:Warning|Normal)\s+(?:Evicted|OOMKilling|Preempt\w+|FailedScheduling|FailedMount|FailedAttachVolume|BackOff|NodeNotReady|FailedCreatePodSandBox|UnexpectedAdmissionError|Failed|DeadlineExceeded|ExceededGracePeriod|TaintManagerEviction|NodeNotSchedulable|InvalidDiskCapacity|ErrImagePull|ImagePullBackOff)\s.*
     | (?:The\ node\ was\ low\ on\ resource|The\ node\ had\ condition|Pod\ was\ active\ on\ the\ node\ longer|Container\ \S+\ (?:was\ using|exceeded\ its)|Usage\ of\ EmptyDir).*
     | (?:Pod|pod)\ \S+\ (?:was\ )?(?:evicted|preempted|terminated\ because).*
     | Job\ (?:was\ active\ longer|has\ reached\ the\ specified\ backoff|has\ gone\ over\ memory).*
     | "OOMKilled":\ true.*
-    | \S+\ +\d+/\d+\ +(?:OOMKilled|Evicted|Error|CrashLoopBackOff|ImagePullBackOff|ErrImagePull|ContainerCannotRun|DeadlineExceeded|Init:\S+)\ .*
+    | \S+\ +\d+/\d+\ +(?:OOMKilled|Evicted|Error|CrashLoopBackOff|ImagePullBackOff|ErrImagePull|ContainerCannotRun|DeadlineExceeded|UnexpectedAdmissionError|Init:\S+)\ .*
     | .*\bdeletion\ of\ Pod\ \S+.*
     )""",
     re.VERBOSE,
