@@ -55,7 +55,9 @@ class Line(NamedTuple):
     tags: Tags = NO_TAGS
 
 
-number_of, text_of, shape_of, stream_of = (itemgetter(Line._fields.index(name)) for name in ("no", "text", "shape", "stream"))
+number_of, start_of, text_of, shape_of, stream_of, tags_of = (
+    itemgetter(Line._fields.index(name)) for name in ("no", "start", "text", "shape", "stream", "tags")
+)
 """A line's fields, for ``map`` over many lines."""
 
 

@@ -66,6 +66,8 @@ def read_time(text: str | None) -> Moment | None:
 
 def time_in(text: str) -> str | None:
     """The time that a c10d log line carries in its own text (``[E1130 18:04:40.2 ProcessGroupNCCL.cpp:616] …``)."""
+    if not text or text[0] not in "[EWIF":
+        return None
     m = re.match(_C10, text)
     return m[1] if m else None
 

@@ -13,7 +13,7 @@ from tbparse.attribute.clocks import Clocks, time_in
 from tbparse.attribute.facts import Facts
 from tbparse.attribute.witnesses import Case, Statement, hear
 from tbparse.dialects.base import Page
-from tbparse.records import NO_TAGS, Failure, Line, RankExit, Tags
+from tbparse.records import NO_TAGS, Failure, Line, RankExit, Tags, text_of
 
 if TYPE_CHECKING:
     from tbparse.attribute.hang import Absence, Disagreement
@@ -66,7 +66,7 @@ class Job:
         self.facts.read(page, exits, self.tags, self.source)
         self._keep(failures)
         self.exits += exits[: max(0, MAX_EXITS - len(self.exits))]
-        loose = [page.lines[i] for i in page.free() if page.texts[i]]
+        loose = list(filter(text_of, page.free_lines()))
         self.evidence += loose
         self.evidence += [
             x.root.line for x in failures if x.kind in ("native", "kernel", "scheduler", "exit") and x.root.line is not None

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from tbparse.attribute.sameness import raised_at
 from tbparse.dialects import frames as f
 from tbparse.dialects.base import Page
-from tbparse.records import Failure, Line, number_of
+from tbparse.records import Failure, Line, number_of, start_of
 from tbparse.text.blocks import LINES_AFTER, TAIL_LINES
 
 PROGRESS_LINES = 2
@@ -32,7 +32,7 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
     watched = [x for x in failures if _may_survive(x)]
     if not watched:
         return
-    ends = {id(line): i for i, line in enumerate(page.lines)}
+    ends = _places(page.lines, watched)
     handled: set[tuple[str | None, str, int | None]] = set()
     near = _near(page, watched, ends)
     progress = [i for i in page.free() if near[i] and _goes_on(page.texts[i])]
@@ -57,6 +57,19 @@ def mark_survived(page: Page, failures: Sequence[Failure]) -> None:
         if len(texts) >= enough or ended or any(_strong_success(t) for t in texts):
             failure.fate, failure.fate_why = "survived", "the same process went on with its work"
             handled.add(raised_at(failure.root))
+
+
+def _places(lines: Sequence[Line], failures: Sequence[Failure]) -> dict[int, int]:
+    """Where the first and last lines of failures stand, by the identity of the line."""
+    places: dict[int, int] = {}
+    for line in (x for failure in failures for x in (failure.first, failure.last)):
+        # Lines that were unpacked out of one line of the log stand at one place of it.
+        at = bisect_left(lines, line.start, key=start_of)
+        while at < len(lines) and lines[at] is not line and lines[at].start == line.start:
+            at += 1
+        if at < len(lines) and lines[at] is line:
+            places[id(line)] = at
+    return places
 
 
 def _near(page: Page, failures: Sequence[Failure], ends: Mapping[int, int]) -> bytearray:

@@ -65,6 +65,10 @@ class Page:
         """Indices of the lines that no dialect has taken until now."""
         return compress(range(len(self.taken)), self.taken.translate(_OTHERS))
 
+    def free_lines(self) -> Iterator[Line]:
+        """The lines that no dialect has taken until now."""
+        return compress(self.lines, self.taken.translate(_OTHERS))
+
     def offset_of(self, i: int) -> int:
         """Where line ``i`` begins in :attr:`blob`."""
         return self._starts[i] if i < len(self._starts) else len(self.blob)

@@ -55,7 +55,7 @@ class Evidence:
 
     @cached_property
     def lower(self) -> Haystack:
-        return Haystack(map(str.lower, self.texts))
+        return self.words.lower()
 
     @cached_property
     def _starts(self) -> tuple[list[int], list[int]]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tbparse.text.lines import UTF8, Encoding, detect_encoding
+from tbparse.text.newlines import WORTH_BYTES, count_newlines
 from tbparse.text.prefilter import Scanner, Words, make_scanner
 
 SMALL_LOG = 256 * 1024
@@ -170,7 +171,7 @@ class Segmenter:
 
     def _count(self, data: bytes | bytearray, start: int, end: int) -> int:
         if self.encoding.unit == 1:
-            return data.count(b"\n", start, end)
+            return count_newlines(data, start, end, large=self.total > WORTH_BYTES)
         unit, newline = self.encoding.unit, self.encoding.newline
         ends, at = 0, data.find(newline, start, end)
         while at != -1:
@@ -205,7 +206,7 @@ class Segmenter:
                 self._remember(data, position, line)
                 position = line
                 if line < end:
-                    self._no += data.count(b"\n", counted, line)
+                    self._no += self._count(data, counted, line)
                     counted = line
                     before = self._history
                     self._begin_block(before, base + line - len(before), self._no - before.count(b"\n"))
@@ -222,7 +223,7 @@ class Segmenter:
             position = reach
             if self._after_left <= 0:
                 self._close(out)
-        self._no += data.count(b"\n", counted, end)
+        self._no += self._count(data, counted, end)
 
     def _line_end(self, data: bytes | bytearray, at: int, end: int) -> int:
         """Where the line that holds ``at`` is over."""

@@ -10,10 +10,12 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from tbparse.records import NO_TAGS, Line, Tags, merge_tags, number_of, shape_of, text_of
-from tbparse.text.prefixes import Stripped, ends_prefixes, strip_prefixes
+from tbparse.records import NO_TAGS, Line, Tags, merge_tags, number_of, shape_of, stream_of, tags_of, text_of
+from tbparse.text.needles import Haystack
+from tbparse.text.prefixes import prefix_ends, strip_prefixes
 
 MOST = 0.9
 """Share of the filled lines before which a label must stand to be believed for the block as a whole."""
@@ -41,33 +43,25 @@ _NUMBER = re.compile(r"\d+")
 _CLOCKS = re.compile(r"\d+[:.]\d+(?:[:.,]\d+)*")
 _RANK_WORD = re.compile(r"(?:^|[^A-Za-z])(?:rank|r|R|RANK)[ =:#-]?(\d+)(?![\w.])")
 _LOCAL_WORD = re.compile(r"(?:local_rank|local|l|LOCAL_RANK)[ =:#-]?(\d+)(?![\w.])")
-_RANK_ENDS = "]: "
+_RANK_BEGINS, _RANK_ENDS = "[rank", "]: "
 _NO_LEAD = ("Original", "traceback :", "raise", "=", "(", '"', "'", "#", "│", "Exception")
 
 
 def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
     """Take all prefixes off a block of lines. Also returns the log level of each line that had one, by index."""
-    out = list(lines)
     levels: dict[int, str] = {}
-    ranks: dict[str, Stripped] = {}
-    for i, text in enumerate(map(text_of, lines)):
-        if not text or text[0] in " \t":
-            continue
-        if text.startswith("[rank"):  # most lines of a job's console: what comes again is not read again
-            head, end, rest = text.partition(_RANK_ENDS)
-            known = ranks.get(head) or _of_rank(ranks, head, end)
-            line = lines[i]
-            if known.shape and line.tags is NO_TAGS and not (line.shape or line.stream) and ends_prefixes(rest):
-                out[i] = Line(line.no, line.start, line.end, rest, known.shape, known.stream, known.tags)
-                continue
-        _certain(out, levels, i)
+    hay = Haystack(map(text_of, lines))
+    out = _without_ranks(lines, hay)
+    for i, (line, before) in enumerate(zip(out, lines, strict=True)):
+        if line is before and line.text and line.text[0] not in " \t":
+            _certain(out, levels, i)
     begun = len(set(map(number_of, out)))
     for _ in range(2):
         texts = list(map(text_of, out))
         begins = texts
         if begun < len(out):
             begins = [line.text for k, line in enumerate(out) if k == 0 or line.no != out[k - 1].no]
-        patterns = [_with_counters(p, texts) for p in learn(texts, begins if len(begins) >= 3 else texts)]
+        patterns = [_with_counters(p, texts) for p in learn(texts, begins if len(begins) >= 3 else texts, hay)]
         if not patterns:
             break
         for i in range(len(out)):
@@ -84,12 +78,22 @@ def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
     return out, levels
 
 
-def _of_rank(ranks: dict[str, Stripped], head: str, end: str) -> Stripped:
-    """What ``[rank0]: `` says, where that is one prefix and nothing more; else something without a shape."""
-    said = strip_prefixes(head + end)
-    if said.shape != "rank" or said.text:
-        return said._replace(shape="")
-    return ranks.setdefault(head, said)
+def _without_ranks(lines: Sequence[Line], hay: Haystack) -> list[Line]:
+    """The lines, and those without ``[rank0]: `` that have this one prefix: most of a job's console, which is read at once."""
+    if not hay.holds(_RANK_BEGINS) or any(map(stream_of, lines)) or set(map(tags_of, lines)) != {NO_TAGS}:
+        return list(lines)  # without any, or out of objects that said more of their writer
+    parts = [text.partition(_RANK_ENDS) for text in map(text_of, lines)]
+    known: dict[str, tuple[str, str, Tags]] = {}
+    for head in set(map(itemgetter(0), parts)):
+        whole = strip_prefixes(head + _RANK_ENDS) if head.startswith(_RANK_BEGINS) else None
+        if whole is not None and whole.shape == "rank" and not whole.text:
+            known[head] = (whole.shape, whole.stream, whole.tags)
+    ends = prefix_ends(hay)
+    make: Any = tuple.__new__  # Line's own constructor is a Python function, and takes three times as long
+    return [
+        make(Line, (no, start, end, rest, said[0], said[1], said[2])) if (said := known.get(head)) and rest[:1] in ends else line
+        for line, (no, start, end, _, _, _, _), (head, _, rest) in zip(lines, lines, parts, strict=True)
+    ]
 
 
 def _certain(out: list[Line], levels: dict[int, str], i: int) -> None:
@@ -145,11 +149,11 @@ def _taught(out: list[Line], levels: dict[int, str], i: int, patterns: Sequence[
         return
 
 
-def learn(texts: Sequence[str], begins: Sequence[str] | None = None) -> list[re.Pattern[str]]:
+def learn(texts: Sequence[str], begins: Sequence[str] | None = None, hay: Haystack | None = None) -> list[re.Pattern[str]]:
     """Patterns of the prefixes that a block teaches; none for a block without any.
 
     ``begins`` are the texts that stand at the start of a line of the log: a carriage return, as bars print it,
-    starts a text that has no prefix.
+    starts a text that has no prefix. ``hay`` holds all of the texts, and may hold more.
     """
     filled = list(filter(str.strip, texts if begins is None else begins))
     if len(filled) < 2:
@@ -158,8 +162,9 @@ def learn(texts: Sequence[str], begins: Sequence[str] | None = None) -> list[re.
     if label is not None:
         return [label]
     found: dict[str, re.Pattern[str]] = {}
+    hay = hay or Haystack(texts)
     blob = "\n".join(texts)
-    words = tuple(w for w in _OPENER_WORDS if w in blob and not _all_at_margin(w, blob))
+    words = tuple(w for w in _OPENER_WORDS if hay.holds(w) and not _all_at_margin(w, blob))
     for i in sorted({i for w in words for i, t in enumerate(texts) if w in t}):
         text = texts[i]
         if text.lstrip(" |+").startswith(_OPENER_WORDS):
@@ -192,7 +197,13 @@ def learn(texts: Sequence[str], begins: Sequence[str] | None = None) -> list[re.
 
 def _all_at_margin(word: str, blob: str) -> bool:
     """Whether every line that holds the word begins with it, or is a frame as the interpreter sets it in."""
-    return blob.count(word) == blob.count(f"\n  {word}" if word == 'File "' else f"\n{word}") + blob.startswith(word)
+    margin = "\n  " if word == 'File "' else "\n"
+    at = blob.find(word)
+    while at >= 0:
+        if blob[max(0, at - len(margin)) : at] != margin and at:
+            return False
+        at = blob.find(word, at + 1)
+    return True
 
 
 def _one_blank(lead: str, text: str) -> str:

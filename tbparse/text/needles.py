@@ -30,6 +30,14 @@ class Haystack:
         bare = self.text.encode("utf-8", "surrogatepass").translate(None, DIGITS)
         self.shapes = b"\n".join(dict.fromkeys(bare.split(b"\n"))) if len(bare) > SMALL else bare
 
+    def lower(self) -> Haystack:
+        """The same lines in lower case."""
+        if not self.text.isascii():
+            return Haystack(map(str.lower, self.text.split("\n")))
+        low = Haystack.__new__(Haystack)
+        low.text, low.shapes = self.text.lower(), self.shapes.lower()
+        return low
+
     def holds(self, text: str) -> bool:
         """Whether a line holds the text."""
         return _without_digits(text) in self.shapes and text in self.text

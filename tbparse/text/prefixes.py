@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tbparse.records import NO_TAGS, Tags
+from tbparse.text.needles import Haystack
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
@@ -218,13 +219,16 @@ def strip_prefixes(text: str) -> Stripped:
     return _together(text, found)
 
 
-def ends_prefixes(text: str) -> bool:
-    """Whether it is plain, without trying the patterns, that what stands behind a prefix begins with no further one."""
-    first = text[:1]
-    if first in _FAST_PLAIN or not first:
-        return True
-    # Of what begins with a small letter each has a text of its own.
-    return "a" <= first <= "z" and " |" not in text and "std" not in text and "pod/" not in text
+_ENDS = _FAST_PLAIN | {""}
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
+
+
+def prefix_ends(hay: Haystack) -> frozenset[str]:
+    """First characters (``""`` for an empty rest) of which it is plain, without trying the patterns, that what stands behind a
+    prefix begins with no further one, in these lines."""
+    # Of the prefixes that begin with a small letter each has a text of its own.
+    plain = not (hay.holds(" |") or hay.holds("std") or hay.holds("pod/"))
+    return _ENDS | _LETTERS if plain else _ENDS
 
 
 def _may_be_grepped(head: str) -> bool:
