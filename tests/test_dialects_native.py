@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 from scoring import place
 
+from tbparse import classify
+
 FAULT = """Fatal Python error: %s
 
 Thread 0x00007f1b2a7fc700 (most recent call first):
@@ -182,3 +184,20 @@ def test_row_34_jax(explain) -> None:
     assert (answer.exception, answer.category) == ("jaxlib.xla_extension.XlaRuntimeError", "gpu-memory")
     assert place(answer.site) == ("/work/fit.py", 40, "<module>")
     assert "JAX has removed" not in answer.message
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict"),
+    [
+        ("[1.0] blk_update_request: I/O error, dev sda, sector 12", "unknown"),
+        ("slurmstepd: error: could not reach the job's directory", "unknown"),
+        ("[1.0] pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0", "clean"),
+        ("[1.0] mce: [Hardware Error]: Machine check events logged", "clean"),
+    ],
+)
+def test_a_log_that_ends_with_a_complaint_of_the_node_that_no_rule_knows_is_not_clean(line: str, verdict: str) -> None:
+    answer = classify(f"step 1 loss 2.1\nstep 2 loss 2.0\n{line}\n")
+    assert (answer.verdict, answer.rule) == (verdict, None)
+    assert [e.line for e in answer.evidence] == ([3] if verdict == "unknown" else [])
+    for ended in (f"step 1 loss 2.1\n{line}\nstep 2 loss 2.0\nstep 3 loss 1.9\n", f"step 2 loss 2.0\nTraining finished.\n{line}\n"):
+        assert classify(ended).verdict == "clean"

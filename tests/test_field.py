@@ -21,6 +21,7 @@ WRONG_IN: dict[str, str] = {
     "f5d-py4j-spark-java": "a log record quotes the worker's traceback first; the driver's is taken for another failure",
     "py2-uv-flash-attn": "a backend's `<string>` frame is taken for a program given with -c",
     "f5l-r3-espnet-last-lines": "the end of a log quoted in the message of an exception is not read",
+    "f5g-r2-paddle18-launch-abort": "Paddle's launcher fails while it ends the ranks; that is read as an error of the program",
 }
 """case id → why fields of it are wrong today; what becomes right must leave."""
 

@@ -34,7 +34,7 @@ from tbparse.attribute.rivals import real_beside
 from tbparse.attribute.survived import PROGRESS_LINES, mark_finished
 from tbparse.attribute.unwrap import Root, find_root
 from tbparse.attribute.witnesses import Case, hear
-from tbparse.attribute.words import bare_exit, hint, last_words, line_candidate, parting
+from tbparse.attribute.words import bare_exit, hint, last_event, last_words, line_candidate, parting
 from tbparse.dialects import frames as f
 from tbparse.records import Failure, Link
 from tbparse.ruleset.match import Context, Evidence, RuleSet
@@ -154,6 +154,8 @@ def _without_structure(
             rate(told)
             candidates.append(told)
             cause = told
+    if cause is None and failed is not False:
+        cause = last_event(job, candidates)
     if cause is None and failed is None and parting(job):
         cause = bare_exit(job, rules, evidence, notes, 1)
         cause.failure.exit_code = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tbparse.attribute.cascade import Candidate, Tier
 from tbparse.attribute.job import Job
@@ -123,6 +124,32 @@ def last_words(job: Job, rules: RuleSet, evidence: Evidence, notes: list[str], w
         )
         candidate.why = "what the child said last before the launcher reported its end"
         return candidate
+    return None
+
+
+_HARMLESS = re.compile(
+    r"(?i)\bcorrected\b|events logged|GPU at PCI|\brecover(?:ed|y action)|unhandlable|\bignored\b|\bdeprecated\b|\bwarning\b"
+)
+"""Words of events that a node logs and lives on with."""
+
+
+def last_event(job: Job, candidates: Sequence[Candidate]) -> Candidate | None:
+    """A scheduler's or the kernel's complaint that no rule knows, where the log ends with it and says of no success."""
+    events = [
+        c for c in candidates if c.failure.kind in ("scheduler", "kernel") and c.root.match is None and c.failure.fate == "fatal"
+    ]
+    told = {line.no for c in events for line in (c.failure.first, c.failure.last)}
+    rest = list(reversed(job.last_lines[-8:]))
+    while rest and (rest[0].no in told or not rest[0].text.strip() or _CLOSING_TEXT.match(rest[0].text)):
+        rest.pop(0)
+    if any(f.SUCCESS.search(line.text) for line in rest):
+        return None
+    after = rest[0].no if rest else 0
+    for c in events:
+        message = c.root.link.message or ""
+        if c.failure.first.no > after and _COMPLAINT.search(message) and not _HARMLESS.search(message):
+            c.tier, c.why = Tier.CLOSING, "the log ends with it, and no rule knows it"
+            return c
     return None
 
 

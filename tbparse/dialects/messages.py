@@ -11,7 +11,7 @@ from tbparse.records import Frame, Link
 RESUMES = re.compile(
     r"^(?:Set TORCH|from user code:|Exception raised from|frame #\d|Additional|BufferAssignment|Compile with|Hint|hint|NOTE|Note|You can |For more|"
     r"The above operation|CUDA kernel errors|For debugging|-- Process \d|Traceback of|Last error|nccl\w+:|Cannot |Please|Device-side|Device:|Instructions|"
-    r"C\+\+ Traceback|Error Message Summary|-{20,}$|\w+Error: ?$|Out of memory error on GPU|\[Hint|If you |This |Make sure|Checkout|Try |To |The exit codes|The actor |The error|See |Parameter indices|Diagnostics|Original|\(|Failed to |\d+ successful|\[\["
+    r"C\+\+ (?:Traceback|Call Stacks)|Error Message Summary|-{20,}$|\w+Error: ?$|Out of memory error on GPU|\[Hint|If you |This |Make sure|Checkout|Try |To |The exit codes|The actor |The error|See |Parameter indices|Diagnostics|Original|\(|Failed to |\d+ successful|\[\["
     r"|(?:Cannot access|Access to) |(?:Repository|Revision|Entry|Bucket|Job) Not Found|Bad request|\d{3} Forbidden|Invalid username|Incorrect usage:|Example usage:"
     r"|STDOUT:|STDERR:|Got:|Current mode|Workaround|Operation: |Arguments received|Call arguments|Sharding propagation|Full pipeline schedule|Fix these issues"
     r"|Failed validating|On instance|Importing the |We have compiled|and make sure|Where `|Available |Either |Developer debug|User code|Received:|Expected:)"

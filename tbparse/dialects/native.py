@@ -32,6 +32,7 @@ _C10_ENDS = re.compile(r"Exception raised from|frame #|\[|Traceback |terminate c
 _GLIBC = re.compile(
     r"^.*?(?P<message>(?:\*\*\* Error in `[^']*': .*|malloc\(\): .+|free\(\): .+|realloc\(\): .+|munmap_chunk\(\): .+|double free or corruption.*"
     r"|corrupted (?:size vs\. prev_size|double-linked list|unsorted chunks).*|malloc_consolidate\(\): .+|\*\*\* (?:stack smashing|buffer overflow) detected \*\*\*.*"
+    r"|(?:\S+\.cc:\d+\] )?Attempt to free invalid pointer 0x[0-9a-f]+.*|<jemalloc>: .*(?:[Ff]ailed assertion|size mismatch|double free).*"
     r"|python[\w.]*: \S+:\d+: .+: Assertion [`'\"].+' failed\.))$",
     re.MULTILINE,
 )
@@ -43,7 +44,7 @@ _CRASH = re.compile(
     r"|Fatal error in (?:internal_|P?MPI_)\w+: .*"
     r"|Unhandled exception: .*what\(\): .*"
     r"|thread '[^']*'(?: \(\d+\))? panicked at .*"
-    r"|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure(?: \S+)?: ?\S.*"
+    r"|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda|HIP) failure(?: \S+)?: ?\S.*"
     r"|(?:HSA_STATUS_ERROR_\w+.*|Memory access fault by GPU node-\d+ .*|HW Exception by GPU node-\d+ .*)"
     r"|CUDA error(?: at \S+:\d+ code=\d+|: ).*|GPUassert: .*|Error .* at line \d+ in file \S+\.cuh?)$",
     re.MULTILINE,
@@ -53,6 +54,9 @@ _FATAL_LOG = re.compile(
     re.MULTILINE,
 )
 _FATAL_TEXT = re.compile(r"^(?P<message>(?:Check failed|Non-OK-status): .*)$")
+_GGML = re.compile(r"^(?:CUDA|ROCm|MUSA) error", re.MULTILINE)
+_GGML_ERROR = re.compile(r"^(?:CUDA|ROCm|MUSA) error(?: \d+ at \S+:\d+)?: \S")
+_GGML_PLACE = re.compile(r"^\s*current device: \d+(?:, in function \S+ at \S+:\d+)?\s*$")
 _SHELL = re.compile(
     r"^(?:(?P<bash>\S+: line \d+: +\d+ +)|(?P<job>\[\d+\][ +-]+ *(?:\d+ +)*)|(?P<zsh>zsh: )|(?P<make>make(?:\[\d+\])?: \*\*\* .*\] ))?"
     r"(?P<what>Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Killed|Terminated|Hangup|Trace/breakpoint trap|segmentation fault|killed|abort|bus error|illegal hardware instruction|terminated)"
@@ -66,10 +70,10 @@ _LOOK = {
         r"(?:ProcessGroup\w*|NCCLUtils|TCPStore|socket|Functional|CudaHooks|CUDAException|HeartbeatMonitor|TraceUtils)\.(?:cpp|hpp|h):\d+\]"
     ),
     "glibc": re.compile(
-        r"\*\*\* Error in|alloc\(\): |free\(\): |munmap_chunk|double free|corrupted |malloc_consol|smashing detected|overflow detected|Assertion [`'\"]"
+        r"\*\*\* Error in|alloc\(\): |free\(\): |munmap_chunk|double free|corrupted |malloc_consol|smashing detected|overflow detected|to free invalid pointer|<jemalloc>: |Assertion [`'\"]"
     ),
     "crash": re.compile(
-        r"\*\*\* SIG|Caught signal|Process received signal|error occurred in MPI_|Fatal error in (?:internal_|P?MPI_)|Unhandled exception: |panicked at|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda) failure|HSA_STATUS_ERROR|Memory access fault"
+        r"\*\*\* SIG|Caught signal|Process received signal|error occurred in MPI_|Fatal error in (?:internal_|P?MPI_)|Unhandled exception: |panicked at|(?:CUBLAS|CUDA|CUDNN|cuDNN|NCCL|Cuda|HIP) failure|HSA_STATUS_ERROR|Memory access fault"
     ),
     "fatal": re.compile(r"Check failed: |Non-OK-status: |\.(?:cc|cpp|cu|h|cuh):\d+\]?:? (?:Failed to|\S.*RESOURCE_EXHAUSTED)"),
     "shell": re.compile(
@@ -129,7 +133,20 @@ class NativeDialect:
                 elif pattern is _GLIBC:
                     failure.signal = 6
                 out.append(failure)
+        out += self._ggml(page)
         self._shell(page, out)
+        return out
+
+    def _ggml(self, page: Page) -> list[Failure]:
+        """llama.cpp names the error on one line and the place on the next, before it aborts."""
+        out = []
+        for i, text in page.find(_GGML):
+            follows = page.texts[i + 1] if i + 1 < len(page.texts) else ""
+            if _GGML_ERROR.match(text) and _GGML_PLACE.match(follows):
+                failure = self._make(page, i, None, f"{text}\n{follows.strip()}")
+                page.take(i + 1, i + 1)
+                failure.signal = 6
+                out.append(failure)
         return out
 
     def _make(self, page: Page, i: int, kind: str | None, message: str) -> Failure:

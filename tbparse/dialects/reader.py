@@ -23,7 +23,7 @@ MAX_LOOSE_LINES = 40
 """How many unindented lines may follow an exception line as its message."""
 
 _NEST_SENTENCES = ("Original Traceback (most recent call last):",)
-_TERMINATED = re.compile(r"^-- Process (\d+) terminated with the following error:$")
+_TERMINATED = re.compile(r"^(?:-- )?Process (\d+) terminated with the following error:$")  # Paddle puts it between two rulers
 _SUB_OPEN = re.compile(r"^\+-\+-{4,} (?:\d+|\.\.\.) -{4,}$")
 _SUB_NEXT = re.compile(r"^\+-{4,} (?:\d+|\.\.\.) -{4,}$")
 _SUB_END = re.compile(r"^\+-{8,}$")
@@ -330,7 +330,7 @@ class ChainReader:
             m = _TERMINATED.match(t)
             if m:
                 process = int(m[1])
-                k = self._skip_blank(j + 1)
+                k = self._skip_blank(j + 2 if j + 1 < n and _RULER.match(texts[j + 1]) else j + 1)
                 if k < n and f.HEADER.search(texts[k]):
                     parts.append(t)
                     nested, j = self._nested(k)
@@ -413,8 +413,15 @@ class ChainReader:
         """PaddlePaddle and MindSpore set the titles of their message's sections between rules."""
         return any(
             t.startswith(
-                ("C++ Traceback (most recent call last)", "Error Message Summary:", "- Memory not enough:", "- C++ Call Stack:")
+                (
+                    "C++ Traceback (most recent call last)",
+                    "C++ Call Stacks (",
+                    "Error Message Summary:",
+                    "- Memory not enough:",
+                    "- C++ Call Stack:",
+                )
             )
+            or _TERMINATED.match(t) is not None
             for t in self.texts[max(0, j - 2) : j + 2]
         )
 

@@ -58,7 +58,7 @@ REGISTRY = (
     Entry("systems", "systems", "SystemDialect", Needles(
         "slurm", "srun", "sbatch", "salloc", "CANCELLED", "oom", "OOM", "vict", "reempt", "DeadlineExceeded", "NodeLost",
         "Failed", "BackOff", "NodeNotReady", "low on resource", "had condition", "longer than", "ErrImage", "NVRM", ": SXid ",
-        "Kill",
+        "Kill", "Memory failure",
         "Hardware Error", "mce:", "EDAC", "AER", "segfault", "traps:", "I/O error", "EXT4", "XFS", "Lustre", "nfs",
         "AdmissionError", "Backoff", "EmptyDir", "deletion of Pod", "terminated because", "ContainerCannotRun", "Job was",
         "Job has",

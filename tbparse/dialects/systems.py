@@ -18,25 +18,26 @@ _SCHEDULER = re.compile(
     | \*\*\*\ (?:JOB|STEP)\ .*CANCELLED\ AT.*
     | (?:error:\ )?Detected\ \d+\ oom[-_\ ]kill\ events?.*
     | Some\ of\ the\ step\ tasks\ have\ been\ OOM\ Killed.*
-    | (?:Reason|reason|Last\ State|"reason")\s*[:=]\s*"?(?:OOMKilled|Evicted|Error|DeadlineExceeded|Preempt\w+|NodeLost|ContainerCannotRun|Completed|BackoffLimitExceeded)\b.*
+    | (?:Reason|reason|Last\ State|"reason")\s*[:=]\s*"?(?:OOMKilled|Evicted|Error|DeadlineExceeded|Preempt\w+|NodeLost|ContainerCannotRun|Completed|BackoffLimitExceeded|UnexpectedAdmissionError)\b.*
     | (?:Warning|Normal)\s+(?:Evicted|OOMKilling|Preempt\w+|FailedScheduling|FailedMount|FailedAttachVolume|BackOff|NodeNotReady|FailedCreatePodSandBox|UnexpectedAdmissionError|Failed|DeadlineExceeded|ExceededGracePeriod|TaintManagerEviction|NodeNotSchedulable|InvalidDiskCapacity|ErrImagePull|ImagePullBackOff)\s.*
     | (?:The\ node\ was\ low\ on\ resource|The\ node\ had\ condition|Pod\ was\ active\ on\ the\ node\ longer|Container\ \S+\ (?:was\ using|exceeded\ its)|Usage\ of\ EmptyDir).*
     | (?:Pod|pod)\ \S+\ (?:was\ )?(?:evicted|preempted|terminated\ because).*
     | Job\ (?:was\ active\ longer|has\ reached\ the\ specified\ backoff|has\ gone\ over\ memory).*
     | "OOMKilled":\ true.*
-    | \S+\ +\d+/\d+\ +(?:OOMKilled|Evicted|Error|CrashLoopBackOff|ImagePullBackOff|ErrImagePull|ContainerCannotRun|DeadlineExceeded|Init:\S+)\ .*
+    | \S+\ +\d+/\d+\ +(?:OOMKilled|Evicted|Error|CrashLoopBackOff|ImagePullBackOff|ErrImagePull|ContainerCannotRun|DeadlineExceeded|UnexpectedAdmissionError|Init:\S+)\ .*
     | .*\bdeletion\ of\ Pod\ \S+.*
     )""",
     re.VERBOSE,
 )
 _KERNEL = re.compile(
     r"""(?P<message>
-      NVRM:\ (?:Xid|GPU\ at|The\ NVIDIA\ GPU|\s*fallen\ off\ the\ bus|RmInitAdapter|API\ mismatch).*
+      NVRM:\ (?:Xid|GPU\ at|GPU\ \S+:\ (?:RmInitAdapter|GPU\ has\ fallen)|The\ NVIDIA\ GPU|\s*fallen\ off\ the\ bus|RmInitAdapter|API\ mismatch).*
     | nvidia-nvswitch\d*:\ SXid\ .*
     | (?:Out\ of\ memory|Memory\ cgroup\ out\ of\ memory):?\ Kill(?:ed)?\ process.*
     | oom-kill:constraint=.*
     | oom_reaper:\ reaped\ process.*
     | \S+\ invoked\ oom-killer.*
+    | Memory\ failure:\ 0x[0-9a-f]+:\ .*
     | (?:mce|EDAC\ \S+|\[Hardware\ Error\]):\ .*
     | (?:pcieport\ )?\S*\ ?AER:\ .*(?:Uncorrect|Fatal|Corrected).*
     | \S+\[\d+\]:\ segfault\ at\ .*
@@ -49,14 +50,14 @@ _KERNEL = re.compile(
 _LOOK = re.compile(
     r"(?:slurmstepd|srun|sbatch|salloc|CANCELLED AT|oom[-_ ]?kill|OOM Killed|OOMKill|Evicted|evicted|Preempt|preempted|DeadlineExceeded|NodeLost|FailedScheduling|FailedMount|FailedAttachVolume"
     r"|BackOff|NodeNotReady|low on resource|had condition|AdmissionError|longer than|ErrImage|Failed to pull|ContainerCannotRun|BackoffLimit|EmptyDir|FailedCreatePod|deletion of Pod|terminated because|Job was active|Job has (?:reached|gone)"
-    r"|NVRM: |: SXid |Kill(?:ed)? process|oom_reaper|\[Hardware Error\]|mce: |EDAC|AER: |segfault at|traps: |I/O error|EXT4-fs|XFS|Lustre|nfs: )",
+    r"|NVRM: |: SXid |Kill(?:ed)? process|oom_reaper|Memory failure: |\[Hardware Error\]|mce: |EDAC|AER: |segfault at|traps: |I/O error|EXT4-fs|XFS|Lustre|nfs: )",
 )
 _SRUN_TASK = re.compile(r"srun: error: [\w.-]+: tasks? [\d,\-]{1,400}: ")
 _CHATTER = re.compile(
     r"(?:launch/slurm: |srun: (?:debug|Job step aborted|Force Terminated|Terminating|got SIGCONT|forcing|interrupt|sending|StepId)|task_exit|_task_finish|Complete job step|Unable to confirm allocation)"
 )
 _ON_HOST = re.compile(r"(?: ON |Node failure on )([\w.-]+)")
-_KILLED_PID = re.compile(r"Kill(?:ed)? process (\d+)")
+_KILLED_PID = re.compile(r"Kill(?:ed)? process (\d+)|(?:Killing|Sending SIGBUS to) [^:]{1,64}:(\d+) due to")
 _OOM = re.compile(r"oom|OOM|out of memory", re.IGNORECASE)
 
 
@@ -92,7 +93,7 @@ class SystemDialect:
                 failure.tags = failure.tags._replace(host=failure.tags.host or host[1])
             killed = _KILLED_PID.search(message)
             if killed:
-                failure.pid = int(killed[1])
+                failure.pid = int(killed[1] or killed[2])
             if _OOM.search(message):
                 failure.signal = 9
             out.append(failure)

@@ -11,7 +11,7 @@ LAUNCHER_WRAPPERS = frozenset({"CalledProcessError", "LaunchError", "ChildFailed
 REMOTE_WRAPPERS = frozenset(
     {
         "ProcessRaisedException", "RemoteTraceback", "_RemoteTraceback", "RemoteError", "RayTaskError", "ChildProcessError",
-        "FailedJobError", "CellExecutionError", "PapermillExecutionError",
+        "FailedJobError", "CellExecutionError", "PapermillExecutionError", "UnfilteredStackTrace", "JaxStackTraceBeforeTransformation",
     }
 )  # fmt: skip
 

@@ -3,7 +3,8 @@
 Shapes seen: docker's json-file and fluentd (``log``), kubectl and CRI forwarders, structlog (``event`` with ``exception`` as text
 or as dict_tracebacks' list), loguru's serialize (``text``, ``record``), python-json-logger (``message``, ``exc_info``), ECS
 (``error.stack_trace``), Google Cloud (``jsonPayload``, and ``gcloud logging read``'s indented ``textPayload``), OpenTelemetry
-(``exception.stacktrace``), Datadog (``error.stack``), Sentry (``exception.values`` with ``stacktrace.frames``).
+(``exception.stacktrace``), milabench (``data`` of an ``event`` that is a line), Datadog (``error.stack``), Sentry
+(``exception.values`` with ``stacktrace.frames``).
 """
 
 from __future__ import annotations
@@ -127,6 +128,8 @@ def _fields(text: str) -> tuple[list[str], str | None, Tags, str] | None:
     if not isinstance(data, dict):
         return None
     texts = [data[k] for k in _TEXT_FIELDS if isinstance(data.get(k), str)][:1]
+    if data.get("event") == "line" and isinstance(data.get("data"), str):
+        texts = [data["data"]]  # milabench: one object for each line of a run's output
     inner = data.get("record") if isinstance(data.get("record"), dict) else None
     if not any(t.strip() for t in texts):
         # loguru, Google Cloud's agents and tracing put the line's text one level down

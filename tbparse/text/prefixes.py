@@ -128,7 +128,7 @@ _GITLAB = _k("section", r"\d\d[OE][+ ]?")
 _SYSLOG_ISO = _k("syslog", r"(?P<host>[\w.-]+) (?P<process>[\w./@-]+)\[(?P<pid>[\w.]+)\]: ?", True)
 _HEROKU = _k("dyno", r"(?P<process>(?:app|heroku)\[[\w.]+\]): ?", True)
 _PID_RANK = _k("pid", r"(?P<pid>\d+)[ :]+(?=\[rank\d+\]:)", needs="[rank")
-_GLOG = _k("glog", rf"(?P<level>[EWIFCDV])(?P<time>\d{{4}} {_CLOCK}) +(?P<pid>\d+) (?P<file>[^\s\]]+:\d+)\](?: |$)")
+_GLOG = _k("glog", rf"(?P<level>[EWIFCDV])(?P<time>(?:20\d\d)?\d{{4}} {_CLOCK}) +(?P<pid>\d+) (?P<file>[^\s\]]+:\d+)\](?: |$)")
 _VLLM = _k("vllm", rf"(?P<level>{_LEVEL}) (?P<time>\d\d-\d\d {_CLOCK}) (?P<file>(?:\[[^\]\s]+:\d+\]|[^\s\]]+:\d+\]))(?: |$)")
 _SYSLOG = _k(
     "syslog",
