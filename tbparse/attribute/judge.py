@@ -9,7 +9,9 @@ across logs, and where no time tells by attempt and rank, so that the order in w
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from tbparse.attribute.cascade import Candidate, Tier
@@ -83,24 +85,25 @@ def weigh(
 ) -> None:
     """Correct tiers by what only the whole job shows. ``lines``: what was kept of the log beside the failures."""
     locals_ = [c for c in candidates if c.tier is Tier.LOCAL]
+    progress: list[tuple[int, str]] | None = None
     for c in candidates:
         rule = c.root.match.rule if c.root.match else None
         if c.tier is not Tier.SYSTEM or (rule is not None and rule.category != "scheduler"):
             continue
+        if progress is None:
+            progress = _progress(lines) if any(map(_lasts, locals_)) else []
+        if any(_went_on_between(c, own, progress) for own in locals_):
+            c.tier, c.why = Tier.EFFECT, "the work went on after it, until an error of its own that lasts"
+            continue
+        # A scheduler's line that comes after a rank's own error reports the end of a job that was already dying, and one that
+        # ended an earlier attempt does not explain what a later one raised.
         for own in locals_:
-            if _went_on_between(c, own, lines):
-                c.tier, c.why = Tier.EFFECT, "the work went on after it, until an error of its own that lasts"
+            # What only a rule knows as a scheduler's line may be another job's: it gives way to what a rerun raises again.
+            if c.failure.kind != "scheduler" and not _lasts(own):
+                continue
+            if not _interrupted(own) and (why := _before(own, c, times)) is not None:
+                c.tier, c.why = Tier.EFFECT, why
                 break
-        if c.tier is Tier.SYSTEM:
-            # A scheduler's line that comes after a rank's own error reports the end of a job that was already dying, and one that
-            # ended an earlier attempt does not explain what a later one raised.
-            for own in locals_:
-                # What only a rule knows as a scheduler's line may be another job's: it gives way to what a rerun raises again.
-                if c.failure.kind != "scheduler" and not _lasts(own):
-                    continue
-                if not _interrupted(own) and (why := _before(own, c, times)) is not None:
-                    c.tier, c.why = Tier.EFFECT, why
-                    break
     if not locals_ and any(e.exit_code is not None and e.exit_code > 0 for e in exits):
         # Some process ended with a Python exception: what looked survived in a console of many ranks may be it.
         for c in candidates:
@@ -115,13 +118,31 @@ def weigh(
             c.tier, c.why = Tier.DEATH, "the SIGTERM came from outside: the launcher sent none to this worker"
 
 
-def _went_on_between(line: Candidate, own: Candidate, lines: Sequence[Line]) -> bool:
+def _progress(lines: Sequence[Line]) -> list[tuple[int, str]]:
+    """Where lines of progress begin, in order, with their texts; of a run of equal ones the first and the last."""
+    found = sorted((x.start, x.text) for x in lines if f.PROGRESS.search(x.text))
+    last = len(found) - 1
+    return [
+        (start, text)
+        for k, (start, text) in enumerate(found)
+        if k in (0, last) or found[k - 1][1] != text or found[k + 1][1] != text
+    ]
+
+
+def _went_on_between(line: Candidate, own: Candidate, progress: Sequence[tuple[int, str]]) -> bool:
     """Whether the job worked on (or was queued again) after a scheduler's line, and then raised what a rerun raises again."""
     a, b = line.failure, own.failure
-    if not _lasts(own) or a.source != b.source or a.last.start >= b.first.start:
+    if not _lasts(own) or a.source != b.source:
         return False
-    between = {x.text for x in lines if a.last.start < x.start < b.first.start and f.PROGRESS.search(x.text)}
-    return len(between) >= PROGRESS_LINES
+    seen: set[str] = set()
+    for k in range(bisect_right(progress, a.last.start, key=itemgetter(0)), len(progress)):
+        start, text = progress[k]
+        if start >= b.first.start:
+            break
+        seen.add(text)
+        if len(seen) >= PROGRESS_LINES:
+            return True
+    return False
 
 
 def _lasts(own: Candidate) -> bool:
