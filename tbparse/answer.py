@@ -285,9 +285,10 @@ def _rule(cause: Candidate, rules: RuleSet, decision: Decision) -> dict[str, Any
         verdict, category = q.get("verdict") or verdict, q.get("category") or category
         advice = [*(q.get("advice") or ()), *advice] if not q.get("verdict") else list(q.get("advice") or advice)
         retry = q.get("retry") or retry
-    if rule.generic and rule.category in ("user-code", "data") and not (q and q.get("category")):
+    by_type_alone = rule.generic and rule.category in ("user-code", "data") and not (q and q.get("category"))
+    if by_type_alone and cause.failure.kind == "traceback":
         turned = category_of(root.link.exception or "", root.link.message or "", _told(root.link))
-        if turned is not None and turned != category and cause.failure.kind == "traceback":
+        if turned is not None and turned != category:
             category, advice = turned, [structure.TURNED[turned], *advice]
     if disagreement is not None and verdict in ("transient", "unknown"):
         verdict, retry = ("real" if disagreement.certain else "unknown"), None

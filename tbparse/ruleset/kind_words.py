@@ -5,12 +5,11 @@ Patterns are texts: ``re`` compiles one when it is first asked for, and most ans
 
 from __future__ import annotations
 
+from tbparse.ruleset.match import PROGRAMMING
 from tbparse.terms import Category
 
-BUGS = frozenset({
-    "TypeError", "NameError", "UnboundLocalError", "AttributeError", "IndexError", "ZeroDivisionError", "RecursionError",
-    "SyntaxError", "IndentationError", "TabError", "StopIteration",
-})  # fmt: skip
+BUGS = (PROGRAMMING - {"KeyError", "NotImplementedError"}) | {"StopIteration"}
+"""Of the types that a bug raises those behind which no setting can stand: a missing key or a refused feature may be one."""
 
 DEPENDENCY_TYPE = r"(?:^|\.)(?:ImportError|ModuleNotFoundError|\w*Version\w*|Deprecated\w*|\w*BackendError\w*)$"
 DEPENDENCY = (

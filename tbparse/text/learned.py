@@ -80,7 +80,8 @@ def strip_block(lines: Sequence[Line]) -> tuple[list[Line], dict[int, str]]:
 
 def _without_ranks(lines: Sequence[Line], hay: Haystack) -> list[Line]:
     """The lines, and those without ``[rank0]: `` that have this one prefix: most of a job's console, which is read at once."""
-    if not hay.holds(_RANK_BEGINS) or any(map(stream_of, lines)) or set(map(tags_of, lines)) != {NO_TAGS}:
+    told = any(map(shape_of, lines)) or any(map(stream_of, lines)) or set(map(tags_of, lines)) != {NO_TAGS}
+    if told or not hay.holds(_RANK_BEGINS):
         return list(lines)  # without any, or out of objects that said more of their writer
     parts = [text.partition(_RANK_ENDS) for text in map(text_of, lines)]
     known: dict[str, tuple[str, str, Tags]] = {}
@@ -202,7 +203,7 @@ def _all_at_margin(word: str, blob: str) -> bool:
     while at >= 0:
         if blob[max(0, at - len(margin)) : at] != margin and at:
             return False
-        at = blob.find(word, at + 1)
+        at = blob.find(word, at + len(word))
     return True
 
 
