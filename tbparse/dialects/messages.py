@@ -98,7 +98,12 @@ def _pieces(row: str, filled: bool) -> list[str]:
 
 
 def _fits(pieces: Sequence[str], line: str) -> bool:
-    """Whether a line holds these texts one after the other, from its start to its end; blanks at its end are not printed."""
+    """Whether a line holds these texts one after the other, from its start to its end.
+
+    Blanks at its end are not printed, and of those at its start a prefix may have taken one.
+    """
+    if line[:1] == " " == pieces[0][:1]:
+        line, pieces = line.lstrip(" "), [pieces[0].lstrip(" "), *pieces[1:]]
     last = pieces[-1].rstrip()
     if len(pieces) == 1:
         return line == last
